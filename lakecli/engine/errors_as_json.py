@@ -12,6 +12,8 @@ import os
 import re
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from lakecli import errors
@@ -80,6 +82,15 @@ def carried(error: LakeError, nonce: str) -> Exception:
     """Return an exception whose text has an error as JSON, so that Spark sends it to the driver."""
     packed = urlsafe_b64encode(dump_error(error).encode()).decode()
     return RuntimeError(f"lakecli:{nonce}:{packed}:")
+
+
+@contextmanager
+def carrying_errors(nonce: str) -> Iterator[None]:
+    """Raise each `LakeError` of a block in the form in which Spark sends it to the driver."""
+    try:
+        yield
+    except LakeError as error:
+        raise carried(error, nonce) from error
 
 
 def find_carried(text: str, nonce: str) -> LakeError | None:

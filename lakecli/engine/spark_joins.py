@@ -5,18 +5,27 @@ the names of these results (see `scratch`), are returned to the driver.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 from lakecli.base.progress import Progress
-from lakecli.engine.errors_as_json import carried
+from lakecli.engine.errors_as_json import carrying_errors
 from lakecli.engine.scratch import Scratch, dump_value, keep_value, load_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import LakeError
+from lakecli.stores.streams import batches
 
 RESULT: Final = "number int, body binary"
 """The columns that the last tasks of a job yield: the number of a part, and its packed result."""
+
+BATCH_ROWS: Final = 65_536
+"""Maximum number of rows in a batch of Arrow."""
+
+RowsTask = Callable[[Iterator[Any]], Iterator[Any]]
+"""A function for ``mapInArrow``: from batches of Arrow to batches of Arrow."""
+
+_KINDS: Final = {"int": "int32", "bigint": "int64", "string": "string", "binary": "binary"}
+"""Arrow's types, by Spark's."""
 
 ROWS_PER_PARTITION: Final = 1 << 20
 """Target number of rows of one task of a join."""
@@ -30,33 +39,52 @@ def partitions_of(rows: int) -> int:
     return min(MAX_PARTITIONS, 1 + rows // ROWS_PER_PARTITION)
 
 
-def frame_by_number(
-    runner: SparkRunner,
-    task: Callable[[Iterator[Any]], Iterator[Any]],
-    count: int,
-    columns: Any,  # noqa: ANN401 - text, or a schema
-) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
-    """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number."""
+def frame_by_number(runner: SparkRunner, task: RowsTask, count: int, columns: Any) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
+    """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number.
+
+    Args:
+        columns: names and types in Spark's DDL, or a schema.
+    """
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
 
 
-def frame_by_part(
-    runner: SparkRunner,
-    task: Callable[[Iterator[Any]], Iterator[Any]],
-    parts: Sequence[Any],
-    columns: str,
-) -> Any:  # noqa: ANN401 - as above
+def frame_by_part(runner: SparkRunner, task: RowsTask, parts: Sequence[Any], columns: str) -> Any:  # noqa: ANN401 - as above
     """Return the rows that tasks yield, as a DataFrame; each task gets only its own part."""
     import pyarrow as pa
 
-    table = pa.table(
-        {
-            "number": pa.array(range(len(parts)), pa.int32()),
-            "body": pa.array(map(dump_value, parts), pa.binary()),
-        }
-    )
+    table = pa.Table.from_batches(arrow_batches(RESULT, enumerate(map(dump_value, parts))))
     placed = runner.session.createDataFrame(table).repartitionById(len(parts), "number")
     return placed.mapInArrow(task, columns)
+
+
+def arrow_batches(columns: str, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
+    """Yield rows as batches of Arrow.
+
+    Args:
+        columns: names and types, in Spark's DDL.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema((name, _KINDS[kind]) for name, kind in map(str.split, columns.split(", ")))
+    for some in batches(rows, BATCH_ROWS):
+        values = zip(schema.types, zip(*some, strict=True), strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(each, kind) for kind, each in values], schema=schema
+        )
+
+
+def rows_in(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of batches of Arrow."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def task_number() -> int:
+    """Return the number of the present task on an executor; outside of a task, 0."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
 
 
 def carrying(
@@ -66,13 +94,9 @@ def carrying(
 
     A `LakeError` is raised again in the form in which Spark sends it to the driver.
     """
-    try:
-        for batch in batches:
-            columns = (column.to_pylist() for column in batch.columns)
-            for row in zip(*columns, strict=True):
-                yield from rows_of(*row)
-    except LakeError as error:
-        raise carried(error, nonce) from error
+    with carrying_errors(nonce):
+        for row in rows_in(batches):
+            yield from rows_of(*row)
 
 
 def as_stat(counts: Sequence[Any]) -> bytes:
@@ -80,21 +104,11 @@ def as_stat(counts: Sequence[Any]) -> bytes:
     return json.dumps(counts).encode("ascii")
 
 
-def result_row(
-    number: int,
-    value: Any,  # noqa: ANN401 - of any class
-    scratch: Scratch | None,
-    nonce: str,
-) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    """Return the row that reports the result of a part."""
-    import pyarrow as pa
-
-    try:
+def result_rows(number: int, value: Any, scratch: Scratch | None, nonce: str) -> Iterator[Any]:  # noqa: ANN401 - of any class
+    """Yield the row that reports the result of a part."""
+    with carrying_errors(nonce):
         body = dump_value(keep_value(scratch, value))
-    except LakeError as error:
-        raise carried(error, nonce) from error
-    numbers = pa.array([number], pa.int32())
-    return pa.RecordBatch.from_pydict({"number": numbers, "body": [body]})
+    yield from arrow_batches(RESULT, [(number, body)])
 
 
 def results_of(

@@ -17,7 +17,8 @@ as without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,9 +35,8 @@ from lakecli.doctor.evidence import read_evidence
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError, Refused
 from lakecli.fsck.findings import Finding, FsckCounts, problems_of_commit
-from lakecli.fsck.hashing import UNVERIFIED, Hashing, LakeFsContents, compare_contents
-from lakecli.fsck.index import JoinedIndex, hash_objects, open_index
-from lakecli.fsck.spark_jobs import RangeResult
+from lakecli.fsck.hashing import UNVERIFIED, Hashing, LakeFsContents, compare_contents, hash_objects
+from lakecli.fsck.index import JoinedIndex, open_index
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
@@ -101,25 +101,19 @@ def fsck(
             counts.bytes_hashed += hashed.size
             if hashed.what is not None:
                 index.damaged[hashed.key] = hashed.what
+        reads_external = hash_data if external else None
+        shown = NO_PROGRESS if hash_data else progress
         with repository.lake.kv.read() as txn:
-            checker = _Checker(
-                repository,
-                txn,
-                index,
-                counts,
-                hash_data if external else None,
-                compares,
-                NO_PROGRESS if hash_data else progress,
-            )
+            checker = _Checker(repository, txn, index, counts, reads_external, compares, shown)
             yield from checker.check_claim()
             if isinstance(index, JoinedIndex):
-                counts.bytes_hashed += index.look_ahead(
-                    checker.iter_ranges(), checker.iter_contents()
-                )
+                ranges, staged = checker.iter_ranges(), checker.iter_contents()
+                counts.bytes_hashed += index.look_ahead(ranges, staged)
             counts.objects = index.count
             yield from checker.check_refs()
             yield from checker.check_external()
-            yield from checker.check_shared()
+            for finding in check_shared(repository, txn, checked=checker.heads):
+                yield from checker.report(finding)
         # Damaged objects that a path refers to were reported with that path.
         for key in sorted(index.damaged.keys() - checker.damaged):
             yield from checker.report(Finding("data", key, index.damaged[key]))
@@ -147,6 +141,7 @@ class _Checker:
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
+        heads: trees of the commits that branches and tags point to.
     """
 
     _repository: Repository
@@ -166,7 +161,7 @@ class _Checker:
         self._reported: set[tuple[str, str, bytes | None]] = set()
         self._commits: set[CommitId] = set()
         self._metaranges: set[MetarangeId] = set()
-        self._heads: set[MetarangeId] = set()
+        self.heads: set[MetarangeId] = set()
         self._ranges: set[RangeId] = set()
         self._compared: set[tuple[str, str]] = set()
         self._head_commits: set[CommitId] = set()
@@ -193,10 +188,8 @@ class _Checker:
         except IntegrityError as error:
             yield from self.report(Finding("repository", layout.REPOSITORY, error.message))
             return
-        if owner is None:
-            yield from self.report(Finding("repository", layout.REPOSITORY, "missing"))
-        elif owner != self._repository.record.uuid:
-            what = f"the namespace belongs to repository {owner}"
+        if owner != self._repository.record.uuid:
+            what = f"the namespace belongs to repository {owner}" if owner else "missing"
             yield from self.report(Finding("repository", layout.REPOSITORY, what))
         try:
             with suppress(Refused):  # a newer lakecli wrote it
@@ -233,11 +226,6 @@ class _Checker:
                 if value != TOMBSTONE:
                     yield path, value
 
-    def check_shared(self) -> Iterator[Finding]:
-        """Check the refs and the commit packs in the bucket."""
-        for finding in check_shared(self._repository, self._txn, checked=self._heads):
-            yield from self.report(finding)
-
     def check_refs(self) -> Iterator[Finding]:
         """Check everything that branches and tags reach: first the trees of heads, then history."""
         for branch in self._refs.iter_branches():
@@ -247,7 +235,7 @@ class _Checker:
             self._counts.refs += 1
             if (commit := self._refs.find_commit(commit_id)) is not None:
                 heads.append((name, commit))
-                self._heads.add(commit.metarange_id)
+                self.heads.add(commit.metarange_id)
                 self._head_commits.add(commit.id)
             else:
                 yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
@@ -306,14 +294,15 @@ class _Checker:
             self._ranges.add(record.id)
             self._counts.ranges += 1
             before = self._counts.entries
-            sound = self._find_sound(record.id)
-            if sound is not None:
+            sound = None if self._ahead is None else self._ahead.sound(record.id)
+            if sound and not (sound.outside and self._reads_external is not None):
                 self._counts.entries += sound.entries
                 for place, objects in sound.outside.items():
                     self._counts.external += objects
                     count_place(self._counts.places, place, objects)
             else:
-                for item in self._read(record):
+                items = check_range(self._repository.trees, record)
+                for item in items if self._ahead is None else self._ahead.take_up(record.id, items):
                     if isinstance(item, Problem):
                         kind = "range" if item.path is None else "entry"
                         yield from self.report(_finding(kind, item, name, commit))
@@ -327,7 +316,7 @@ class _Checker:
         Retention rules never delete the tree of the commit that a branch or tag points to. If the
         tree still exists, it was not deleted, only damaged.
         """
-        if tree in self._heads or tree not in self._expired:
+        if tree in self.heads or tree not in self._expired:
             return False
         return not exists(self._store, layout.sstable_key(tree))
 
@@ -335,15 +324,6 @@ class _Checker:
     def _expired(self) -> frozenset[str]:
         """The trees that garbage collection has deleted; only read if a tree has a problem."""
         return frozenset(iter_expired(self._store))
-
-    def _find_sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return the result of a range that need not be read; ``None``: the range must be read."""
-        sound = None if self._ahead is None else self._ahead.sound(range_id)
-        return None if sound and sound.outside and self._reads_external is not None else sound
-
-    def _read(self, record: RangeRecord) -> Iterable[CheckedEntry | Problem]:
-        items = check_range(self._repository.trees, record)
-        return items if self._ahead is None else self._ahead.take_up(record.id, items)
 
     def _check_entry(
         self, entry: CheckedEntry, name: str, commit_id: CommitId | None
@@ -366,9 +346,8 @@ class _Checker:
         if what is not None:
             if len(self.damaged) < MAX_REMEMBERED:
                 self.damaged.add(address)
-            yield from self.report(
-                Finding("data", address, what, entry.path, name, commit_id, entry.size)
-            )
+            place = entry.path, name, commit_id, entry.size
+            yield from self.report(Finding("data", address, what, *place))
 
     @cached_property
     def _trust(self) -> Trust:
@@ -423,10 +402,9 @@ class _Checker:
             self._counts.external_asked += check.asked
             self._counts.external_archived += check.archived
             if check.problem is not None:
-                what, where = check.problem, entry.physical_address
-                yield from self.report(
-                    Finding("external", where, what, entry.path, name, commit_id, entry.size)
-                )
+                place = entry.path, name, commit_id, entry.size
+                finding = Finding("external", entry.physical_address, check.problem, *place)
+                yield from self.report(finding)
 
 
 def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
@@ -462,9 +440,8 @@ def check_shared(
     for tracked in repository.tracking(txn).iter():
         key = layout.ref_key(tracked.kind, tracked.name)
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
-            yield Finding(
-                "ref", key, "missing; a deleted ref leaves an object behind", ref=tracked.name
-            )
+            what = "missing; a deleted ref leaves an object behind"
+            yield Finding("ref", key, what, ref=tracked.name)
     # After the refs: a push writes the commits before it moves the ref.
     packs = read_packs(store)
     for pack in packs.bad:
@@ -520,20 +497,18 @@ def _check_believed(
     for pack_id, believed in sorted(believed_packs(repository, txn).items()):
         count = len(believed - packs.parents.keys())
         if count and pack_id not in bad:
-            commits = "1 commit" if count == 1 else f"{count} commits"
-            yield Finding(
-                "pack", layout.pack_key(pack_id), f"missing, with {commits} of this clone"
-            )
+            what = f"missing, with {count} commit{'s' * (count > 1)} of this clone"
+            yield Finding("pack", layout.pack_key(pack_id), what)
 
 
 def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:
     """Return the packs that this clone has recorded, each with the commits recorded for it."""
     known = PackedStore(txn, repository.key)
-    believed: dict[PackId, set[CommitId]] = {}
+    believed: defaultdict[PackId, set[CommitId]] = defaultdict(set)
     for commit in repository.refs(txn).iter_commits():
         pack_id = known.find_pack(commit.id)
         if pack_id is not None:
-            believed.setdefault(pack_id, set()).add(commit.id)
+            believed[pack_id].add(commit.id)
     return believed
 
 
@@ -557,17 +532,13 @@ class Packs(NamedTuple):
 
 def read_packs(store: ObjectStore) -> Packs:
     """Read every pack that no other pack replaces."""
-    parents: dict[CommitId, tuple[CommitId, ...]] = {}
-    trees: dict[CommitId, MetarangeId] = {}
-    damaged: list[InvalidRecord] = []
-    replaced: set[str] = set()
-    bad_commits: list[InvalidRecord] = []
+    found = Packs({}, {}, [], set(), [])
     for pack in read_new_packs(store, ()):
         if isinstance(pack, InvalidRecord):
-            damaged.append(pack)
+            found.bad.append(pack)
             continue
-        parents |= {commit.id: commit.parents for commit in pack.commits}
-        trees |= {commit.id: commit.metarange_id for commit in pack.commits}
-        replaced.update(pack.replaces)
-        bad_commits += pack.bad
-    return Packs(parents, trees, damaged, replaced, bad_commits)
+        found.parents.update((commit.id, commit.parents) for commit in pack.commits)
+        found.trees.update((commit.id, commit.metarange_id) for commit in pack.commits)
+        found.replaced.update(pack.replaces)
+        found.bad_commits.extend(pack.bad)
+    return found

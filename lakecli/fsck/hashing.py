@@ -9,15 +9,15 @@ lists a part of ``data/`` and divides it into intervals; other tasks list the in
 read their objects.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.model import Entry
-from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.progress import Progress
 from lakecli.base.validation import EARLIEST
-from lakecli.engine.runner import LEAST_DIGITS, Location
+from lakecli.engine.runner import LEAST_DIGITS, Location, Runner
 from lakecli.errors import LakeError
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.contents import read_located
@@ -132,21 +132,23 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
     return found
 
 
-def hash_part(
-    keys: tuple[str, ...], *, location: Location, progress: Progress = NO_PROGRESS
-) -> list[Hashed]:
-    """Read some data objects in this process, and compare them with their names."""
-    found = []
-    for key in keys:
-        found.append(check_object(location.store(), key, progress))
-        progress.advance(items=1)
-    return found
+def hash_objects(
+    runner: Runner, hashing: Hashing, listed: Iterable[ObjectInfo], progress: Progress
+) -> Iterator[Hashed]:
+    """Read data objects in this process and compare them with their names, in any order."""
+    store = hashing.location.store()
 
+    def hash_part(infos: list[ObjectInfo]) -> list[Hashed]:
+        found = []
+        for info in infos:
+            found.append(check_object(store, info.key, progress))
+            progress.advance(items=1)
+        return found
 
-def object_parts(objects: Iterator[ObjectInfo]) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of data objects in parts of bounded size."""
-    for group in groups_of(objects, attrgetter("size"), most=PART_BYTES, count=PART_OBJECTS):
-        yield tuple(info.key for info in group)
+    wanted = (info for info in listed if hashing.takes(info.key))
+    parts = groups_of(wanted, attrgetter("size"), most=PART_BYTES, count=PART_OBJECTS)
+    for _, results in runner.run(hash_part, parts):
+        yield from results
 
 
 class LakeFsContents(NamedTuple):

@@ -18,30 +18,11 @@ from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner, StoreLocation, digits_for
 from lakecli.engine.scratch import Kept
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.fsck.hashing import (
-    Hashing,
-    LakeFsContents,
-    ObjectInterval,
-    divide_part,
-    hash_interval,
-    hash_part,
-    object_parts,
-)
-from lakecli.fsck.spark_jobs import (
-    Checking,
-    Lookup,
-    RangeResult,
-    ToRead,
-    compare_all,
-    facts_in,
-    look_up,
-    name_of,
-    recorded_by,
-    reference,
-)
+from lakecli.fsck import spark_jobs
+from lakecli.fsck.hashing import Hashing, LakeFsContents, ObjectInterval, divide_part, hash_interval
 from lakecli.repository.contract import Repository
 from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex
-from lakecli.stores.contract import ObjectInfo, ObjectStore, size_of
+from lakecli.stores.contract import ObjectStore, size_of
 
 PART_RANGES: Final = 8
 PART_STAGED: Final = 100_000
@@ -55,14 +36,18 @@ class JoinedIndex(ObjectIndex):
     """
 
     def __init__(
-        self, store: ObjectStore, runner: SparkRunner, checking: Checking, progress: Progress
+        self,
+        store: ObjectStore,
+        runner: SparkRunner,
+        checking: spark_jobs.Checking,
+        progress: Progress,
     ) -> None:
         super().__init__(store)
         self._runner = runner
         self._checking = checking
         self._progress = progress
         self.count = 0
-        self._results: dict[RangeId, RangeResult] = {}
+        self._results: dict[RangeId, spark_jobs.RangeResult] = {}
         self._staged: dict[bytes, int | None] = {}
         self._facts: dict[bytes, int | None] = {}
         self._asks = False
@@ -93,31 +78,33 @@ class JoinedIndex(ObjectIndex):
             The number of bytes that were read to compare lakeFS's objects with their entries.
         """
         ids: list[RangeId] = []
-        parts: list[ToRead] = []
+        parts: list[spark_jobs.ToRead] = []
         entries = 0
         while records := tuple(islice(ranges, PART_RANGES)):
-            parts.append(ToRead(len(ids), records))
+            parts.append(spark_jobs.ToRead(len(ids), records))
             ids += [record.id for record in records]
             entries += sum(record.count for record in records)
         last = len(ids) - 1
         while some := list(islice(staged, PART_STAGED)):
             last += 1
-            named = filter(None, (reference(each.key, each.size) for each in some))
-            recorded = filter(None, (recorded_by(*each) for each in some))
-            parts.append(ToRead(last, (), tuple(named), tuple(recorded)))
+            named = filter(None, (spark_jobs.reference(each.key, each.size) for each in some))
+            recorded = filter(None, (spark_jobs.recorded_by(*each) for each in some))
+            parts.append(spark_jobs.ToRead(last, (), tuple(named), tuple(recorded)))
             entries += len(some)
         checking = self._checking
         bytes_read = 0
-        damaged = [name for key in self.damaged if (name := name_of(key)) is not None]
+        damaged = [name for key in self.damaged if (name := spark_jobs.name_of(key)) is not None]
         if checking.compares and self._others:
             bytes_read = self._compare_contents(parts)
             keys = {key for key, _ in self._defects or ()}
-            damaged += [name for key in keys if (name := name_of(key)) is not None]
-            outside = frozenset(key for key in keys if name_of(key) is None)
+            damaged += [name for key in keys if (name := spark_jobs.name_of(key)) is not None]
+            outside = frozenset(key for key in keys if spark_jobs.name_of(key) is None)
             checking = checking._replace(compares=False, damaged=outside)
         digits = digits_for(self._store)
-        lookup = Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
-        for part in look_up(self._runner, lookup, checking, progress=self._progress):
+        lookup = spark_jobs.Lookup(
+            parts or [spark_jobs.ToRead(0, ())], max(last, 0), entries, digits, damaged
+        )
+        for part in spark_jobs.look_up(self._runner, lookup, checking, progress=self._progress):
             self.count += part.objects
             for result in part.ranges:
                 if result.number < len(ids):
@@ -126,11 +113,11 @@ class JoinedIndex(ObjectIndex):
                     self._staged.update(self._facts_of(result))
         return bytes_read
 
-    def _compare_contents(self, parts: Sequence[ToRead]) -> int:
+    def _compare_contents(self, parts: Sequence[spark_jobs.ToRead]) -> int:
         """Compare lakeFS's objects with their entries; return the number of bytes read."""
         self._defects = {}
         size = 0
-        for found in compare_all(
+        for found in spark_jobs.compare_all(
             self._runner, parts, self._others, self._checking, progress=self._progress
         ):
             size += found.size
@@ -143,13 +130,13 @@ class JoinedIndex(ObjectIndex):
             return None
         return Hashed(key, self._defects.get((key, checksum)), 0)
 
-    def _facts_of(self, result: RangeResult) -> dict[bytes, int | None]:
+    def _facts_of(self, result: spark_jobs.RangeResult) -> dict[bytes, int | None]:
         facts, scratch = result.facts, self._checking.scratch
         if isinstance(facts, Kept):
             facts = b"" if scratch is None else scratch.take(facts)
-        return facts_in(facts)
+        return spark_jobs.facts_in(facts)
 
-    def sound(self, range_id: RangeId) -> RangeResult | None:
+    def sound(self, range_id: RangeId) -> spark_jobs.RangeResult | None:
         """Return the result of a range without problems; ``None``: it must be read again."""
         found = self._results.get(range_id)
         return found if found and found.is_sound else None
@@ -171,7 +158,7 @@ class JoinedIndex(ObjectIndex):
     def _find(self, key: str, size: int) -> int | None:
         if self._asks:
             return size_of(self._store, key)
-        name = name_of(key) or b""
+        name = spark_jobs.name_of(key) or b""
         return self._facts.get(name, self._staged.get(name, size))
 
 
@@ -185,15 +172,7 @@ def open_index(
     """
     if not isinstance(runner, SparkRunner):
         return DataIndex(repository.store)
-    checking = Checking(StoreLocation.of(repository), runner.scratch, new_nonce(), compares)
+    checking = spark_jobs.Checking(
+        StoreLocation.of(repository), runner.scratch, new_nonce(), compares
+    )
     return JoinedIndex(repository.store, runner, checking, progress)
-
-
-def hash_objects(
-    runner: Runner, hashing: Hashing, listed: Iterator[ObjectInfo], progress: Progress
-) -> Iterator[Hashed]:
-    """Read data objects in this process and compare them with their names, in any order."""
-    task = partial(hash_part, location=hashing.location, progress=progress)
-    wanted = (info for info in listed if hashing.takes(info.key))
-    for _, results in runner.run(task, object_parts(wanted)):
-        yield from results

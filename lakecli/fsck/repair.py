@@ -17,18 +17,12 @@ from typing import Final
 from lakecli.base import layout
 from lakecli.base.ids import PackId
 from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind
+from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.point_reads import find
 from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
+from lakecli.fsck import findings
 from lakecli.fsck.check import believed_packs, read_packs
-from lakecli.fsck.findings import (
-    Defect,
-    Finding,
-    FsckCounts,
-    RepairCounts,
-    Unrecoverable,
-    problems_of_commit,
-)
 from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
@@ -41,6 +35,7 @@ from lakecli.repository.handle import namespace
 from lakecli.repository.journal.tracking import iter_known_moves
 from lakecli.repository.stored_objects import Repaired
 from lakecli.stores.contract import ABSENT, JSON, ConditionFailed, Match, ObjectNotFound, Version
+from lakecli.stores.streams import batches
 
 TABLES: Final = ("metarange", "range")
 """The kinds of findings that concern tables."""
@@ -51,12 +46,12 @@ ROUNDS: Final = 6
 
 def repair(
     repository: Repository,
-    check: Callable[[FsckCounts], Iterator[Finding]],
+    check: Callable[[findings.FsckCounts], Iterator[findings.Finding]],
     *,
     places: Collection[str] = (),
     dry_run: bool = False,
-    counts: RepairCounts | None = None,
-) -> Iterator[Finding | Repaired | Unrecoverable]:
+    counts: findings.RepairCounts | None = None,
+) -> Iterator[findings.Finding | Repaired | findings.Unrecoverable]:
     """Repair the problems that can be repaired; yield findings, repairs, and at the end the losses.
 
     Args:
@@ -70,21 +65,21 @@ def repair(
         Unreachable: the store does not answer.
         PermissionDenied: writing to the namespace is not allowed.
     """
-    counts = counts or RepairCounts()
+    counts = counts or findings.RepairCounts()
     for repaired in stored_objects.repair_cache(repository, dry_run=dry_run):
         counts.repaired += 1
         yield repaired
     reported: set[tuple[str, str, bytes | None]] = set()
     for number in range(ROUNDS):
-        counts.checked = FsckCounts()
-        defects: dict[tuple[str, str], Defect] = {}
+        counts.checked = findings.FsckCounts()
+        defects: dict[tuple[str, str], findings.Defect] = {}
         for finding in check(counts.checked):
             identity = (finding.kind, finding.name, finding.path)
             if identity not in reported:
                 reported.add(identity)
                 yield finding
             key = (finding.kind, finding.name)
-            defects.setdefault(key, Defect(*key, finding.what)).add(finding)
+            defects.setdefault(key, findings.Defect(*key, finding.what)).add(finding)
         if not defects or number == ROUNDS - 1:
             break
         repaired_any = False
@@ -103,11 +98,15 @@ def repair(
 
 
 def _repair(
-    repository: Repository, defects: list[Defect], places: Collection[str], *, dry_run: bool
+    repository: Repository,
+    defects: list[findings.Defect],
+    places: Collection[str],
+    *,
+    dry_run: bool,
 ) -> Iterator[Repaired]:
     """Repair the findings of one check, as far as possible."""
 
-    def of(*kinds: str) -> list[Defect]:
+    def of(*kinds: str) -> list[findings.Defect]:
         return [defect for defect in defects if defect.kind in kinds]
 
     for defect in of("repository"):
@@ -124,12 +123,9 @@ def _repair(
 
 
 def _repair_claim(repository: Repository, *, dry_run: bool) -> bool:
-    try:
-        owner = namespace.owner_of(repository.store)
-    except LakeError:
-        owner = None
-    if owner is not None:
-        return False
+    with suppress(LakeError):
+        if namespace.owner_of(repository.store) is not None:
+            return False
     if not dry_run:
         namespace.restore(repository.store, repository.record)
     return True
@@ -162,8 +158,7 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
                 if parent in there and refs.find_commit(parent) is None
             ]
     if not dry_run:
-        rest = iter(taken.values())
-        while batch := list(islice(rest, BATCH)):
+        for batch in batches(taken.values(), BATCH):
             with repository.lake.kv.write() as txn:
                 refs = repository.refs(txn)
                 for commit in batch:
@@ -181,7 +176,7 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
             yield commit_id
             continue
         has_parents = all(refs.find_commit(parent) for parent in commit.parents)
-        if has_parents and next(iter(problems_of_commit(refs, commit)), None) is not None:
+        if has_parents and next(iter(findings.problems_of_commit(refs, commit)), None) is not None:
             yield commit_id
 
 
@@ -205,19 +200,15 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         # Delete damaged packs first: the new pack may have the name of a damaged pack.
         repository.store.delete(map(layout.pack_key, dropped))
         if needed:
-            _write_pack(repository, list(needed.values()))
+            pack_id = write_pack(repository.store, list(needed.values()))
+            with repository.lake.kv.write() as txn:
+                PackedStore(txn, repository.key).add(pack_id, list(needed))
     missing = believed.keys() - {bad.name for bad in packs.bad}
     for pack_id in sorted(missing):
         if not believed[pack_id] <= packs.parents.keys():
             yield Repaired("pack", layout.pack_key(pack_id), "its commits were written again")
     for pack_id in dropped:
         yield Repaired("pack", layout.pack_key(pack_id), "deleted, other packs have its commits")
-
-
-def _write_pack(repository: Repository, commits: list[Commit]) -> None:
-    pack_id = write_pack(repository.store, commits)
-    with repository.lake.kv.write() as txn:
-        PackedStore(txn, repository.key).add(pack_id, [commit.id for commit in commits])
 
 
 def _needed(
@@ -240,7 +231,7 @@ def _needed(
 
 
 def repair_refs(
-    repository: Repository, defects: Iterable[Defect], *, dry_run: bool
+    repository: Repository, defects: Iterable[findings.Defect], *, dry_run: bool
 ) -> Iterator[Repaired]:
     """Restore missing or damaged ref objects to the state that this clone saw last.
 
@@ -302,7 +293,9 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
     repository.store.put(key, ref_records.dump_ref(ref), condition, JSON)
 
 
-def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
+def describe_losses(
+    repository: Repository, defects: Iterable[findings.Defect]
+) -> Iterator[findings.Unrecoverable]:
     """Describe each loss, with the refs and paths that need the lost object now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(defects))
@@ -310,7 +303,9 @@ def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterat
 
 
 class _Losses:
-    def __init__(self, repository: Repository, txn: ReadTransaction, defects: list[Defect]) -> None:
+    def __init__(
+        self, repository: Repository, txn: ReadTransaction, defects: list[findings.Defect]
+    ) -> None:
         self._repository = repository
         self._refs = repository.refs(txn)
         self.defects = defects
@@ -321,7 +316,7 @@ class _Losses:
             if (commit := self._refs.find_commit(commit_id)) is not None
         ]
 
-    def describe(self, defect: Defect) -> Unrecoverable:
+    def describe(self, defect: findings.Defect) -> findings.Unrecoverable:
         paths = tuple(dict.fromkeys(each.path for each in defect.affected if each.path is not None))
         count = defect.count
         if defect.kind == "data":
@@ -331,9 +326,13 @@ class _Losses:
         else:
             refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
             advice = self._advice(defect)
-        return Unrecoverable(defect.kind, defect.name, defect.what, refs, paths, count, advice)
+        return findings.Unrecoverable(
+            defect.kind, defect.name, defect.what, refs, paths, count, advice
+        )
 
-    def _data(self, defect: Defect, paths: tuple[bytes, ...]) -> tuple[tuple[str, ...], str]:
+    def _data(
+        self, defect: findings.Defect, paths: tuple[bytes, ...]
+    ) -> tuple[tuple[str, ...], str]:
         staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
@@ -365,7 +364,7 @@ class _Losses:
             advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
         return refs, advice
 
-    def _table(self, defect: Defect) -> tuple[tuple[str, ...], int, str]:
+    def _table(self, defect: findings.Defect) -> tuple[tuple[str, ...], int, str]:
         table_id = defect.name.removeprefix(layout.SSTABLES)
         refs = []
         count = 0
@@ -373,10 +372,10 @@ class _Losses:
             if tree == table_id:
                 refs.append(name)
                 continue
-            record = self._record(tree, table_id)
-            if record is not None:
+            found = [each.count for each in self._records(tree) or () if each.id == table_id]
+            if found:
                 refs.append(name)
-                count = record
+                count = found[0]
         uri = self._repository.uri
         advice = f"if there is another copy of the namespace: `fsck {uri} --repair --from URI`"
         sound = self._last_sound(refs)
@@ -387,7 +386,7 @@ class _Losses:
             )
         return tuple(refs), count, advice
 
-    def _advice(self, defect: Defect) -> str:
+    def _advice(self, defect: findings.Defect) -> str:
         uri = self._repository.uri
         if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
             return f"run this in a clone that has its commits: `fsck {uri} --repair`"
@@ -412,11 +411,10 @@ class _Losses:
         except IntegrityError:
             return None
 
-    def _record(self, tree: MetarangeId, range_id: str) -> int | None:
-        """Return the number of entries of a range; ``None`` if the tree does not have the range."""
+    def _records(self, tree: MetarangeId) -> list[RangeRecord] | None:
+        """Return the ranges of a tree; ``None`` if its metarange cannot be read."""
         try:
-            records = self._repository.trees.metarange(tree).records()
-            return next((each.count for each in records if each.id == range_id), None)
+            return list(self._repository.trees.metarange(tree).records())
         except IntegrityError:
             return None
 
@@ -433,8 +431,5 @@ class _Losses:
     def _is_sound(self, commit: Commit) -> bool:
         if commit.metarange_id in self._lost:
             return False
-        try:
-            records = self._repository.trees.metarange(commit.metarange_id).records()
-            return not any(record.id in self._lost for record in records)
-        except IntegrityError:
-            return False
+        records = self._records(commit.metarange_id)
+        return records is not None and not any(record.id in self._lost for record in records)

@@ -14,7 +14,7 @@ share it.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -25,11 +25,10 @@ from lakecli.committed.check import Problem, check_range
 from lakecli.committed.metaranges import RangeRecord
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine import spark_joins
-from lakecli.engine.errors_as_json import carried
+from lakecli.engine.errors_as_json import carrying_errors
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, load_value
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import LakeError
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
@@ -51,7 +50,6 @@ _NO_SIZE: Final = -2
 _MOST: Final = 1 << 63
 _NAME: Final = 1 + DIGEST_SIZE
 _FACT: Final = _NAME + 8
-_BATCH: Final = 65_536
 _INLINE: Final = 1 << 10
 """Maximum bytes of a range's facts in its result; larger facts are written to the bucket."""
 
@@ -138,12 +136,9 @@ def read_references(batches: Iterator[Any], *, checking: Checking) -> Iterator[A
     def rows_of(_number: int, body: bytes) -> Iterator[Any]:
         part: ToRead = load_value(body)
         if part.staged:
-            yield from _reference_rows(part.first, part.staged)
-            yield _stat_row(part.first, [0, {}, True])
+            yield from _reference_rows(part.first, part.staged, [0, {}, True])
         for number, record in enumerate(part.ranges, part.first):
-            found, stat = _check(checking.location.trees(), record, checking)
-            yield from _reference_rows(number, found)
-            yield _stat_row(number, stat)
+            yield from _reference_rows(number, *_check(checking.location.trees(), record, checking))
 
     return spark_joins.carrying(batches, rows_of, checking.nonce)
 
@@ -180,77 +175,45 @@ def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> 
     """List parts of ``data/`` on an executor; yield rows of objects, and for each part a count."""
 
     def rows_of(number: int) -> Iterator[Any]:
-        low, high = bounds_of(number, digits)
-        listed = (info for info, _ in list_between(checking.location.store(), low, high))
         count = 0
-        while some := list(islice(listed, _BATCH)):
-            count += len(some)
-            yield object_rows([name_of(info.key) for info in some], [info.size for info in some])
-        yield object_rows([None], [None], spark_joins.as_stat([count]))
+        listed = list_between(checking.location.store(), *bounds_of(number, digits))
+        rows = ((name_of(info.key), info.size, None) for info, _ in listed)
+        for batch in spark_joins.arrow_batches(OBJECTS, rows):
+            count += len(batch)
+            yield batch
+        yield from spark_joins.arrow_batches(OBJECTS, [(None, None, spark_joins.as_stat([count]))])
 
     return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
 def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
     """Yield the result of a part, from the rows that the join left, ascending by range."""
-    rows = (
-        row
-        for batch in batches
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    )
-    part = objects = 0
+    part = None
+    objects = 0
     ranges: list[RangeResult] = []
-    is_empty = True
-    for number, some in groupby(rows, key=itemgetter(1)):
-        is_empty = False
-        left = _Left()
-        for part, _, *row in some:  # noqa: B007 - the same in all rows
-            left.add(*row)
-        objects += left.objects
+    for number, rows in groupby(spark_joins.rows_in(batches), key=itemgetter(1)):
+        counts: tuple[int, dict[str, int], bool] = 0, {}, True
+        is_intact = True
+        facts = bytearray()
+        for part, _, name, present, stat, listed in rows:  # noqa: B007 - the same in all rows
+            if listed is not None:
+                objects += json.loads(listed)[0]
+            elif stat is not None:
+                counts = json.loads(stat)
+            else:
+                is_intact = False
+                if present != DAMAGED:
+                    size = DAMAGED if present is None else present
+                    facts += name + size.to_bytes(8, signed=True)
         if number is not None:
-            ranges.append(left.result(number, checking))
-    if not is_empty:
-        yield spark_joins.result_row(
-            part, LookupResult(objects, ranges), checking.scratch, checking.nonce
-        )
-
-
-class _Left:
-    """The rows of one range, or of listings, that the join left."""
-
-    def __init__(self) -> None:
-        self.objects = 0
-        self._facts: dict[bytes, int | None] = {}
-        self._counts: tuple[int, dict[str, int], bool] = 0, {}, False
-        self._has_damaged = False
-
-    def add(
-        self, name: bytes, present: int | None, stat: bytes | None, listed: bytes | None
-    ) -> None:
-        """Add a row that the join left: a problem of an object, or counts."""
-        if listed is not None:
-            self.objects += json.loads(listed)[0]
-        elif stat is not None:
-            entries, places, is_sound = json.loads(stat)
-            self._counts = entries, places, is_sound
-        elif present == DAMAGED:
-            self._has_damaged = True
-        else:
-            self._facts[name] = present
-
-    def result(self, number: int, checking: Checking) -> RangeResult:
-        """Return the result of the range."""
-        entries, places, is_sound = self._counts
-        is_sound = is_sound and not self._facts and not self._has_damaged
-        body = b"".join(
-            name + (DAMAGED if size is None else size).to_bytes(8, signed=True)
-            for name, size in self._facts.items()
-        )
-        try:
-            kept = checking.scratch and checking.scratch.keep(body, above=_INLINE)
-        except LakeError as error:
-            raise carried(error, checking.nonce) from error
-        return RangeResult(number, entries, places, kept or body, is_sound)
+            entries, places, is_sound = counts
+            with carrying_errors(checking.nonce):
+                kept = checking.scratch and checking.scratch.keep(bytes(facts), above=_INLINE)
+            found = kept or bytes(facts)
+            ranges.append(RangeResult(number, entries, places, found, is_sound and is_intact))
+    if part is not None:
+        result = LookupResult(objects, ranges)
+        yield from spark_joins.result_rows(part, result, checking.scratch, checking.nonce)
 
 
 def facts_in(body: bytes) -> dict[bytes, int | None]:
@@ -262,47 +225,13 @@ def facts_in(body: bytes) -> dict[bytes, int | None]:
     return found
 
 
-def _reference_rows(number: int, found: Iterable[tuple[bytes, int]]) -> Iterator[Any]:
-    rest = iter(found)
-    while some := list(islice(rest, _BATCH)):
-        names, sizes = zip(*some, strict=True)
-        yield _reference_batch(number, names, sizes, [None] * len(some))
-
-
-def _stat_row(number: int, stat: list[Any]) -> Any:  # noqa: ANN401 - a batch of pyarrow
-    return _reference_batch(number, [None], [None], [spark_joins.as_stat(stat)])
-
-
-def _reference_batch(number: int, names: Any, sizes: Any, stats: Any) -> Any:  # noqa: ANN401 - as above
-    import pyarrow as pa
-
-    count = len(names)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([number // RESULT_RANGES] * count, pa.int32()),
-            pa.array([number] * count, pa.int32()),
-            pa.array(names, pa.binary()),
-            pa.array(sizes, pa.int64()),
-            pa.array(stats, pa.binary()),
-        ],
-        ["part", "number", "name", "size", "stat"],
-    )
-
-
-def object_rows(
-    names: list[bytes | None], sizes: list[int | None], stat: bytes | None = None
-) -> Any:  # noqa: ANN401 - as above
-    """Return rows of objects, or a row with the count of a listing."""
-    import pyarrow as pa
-
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(names, pa.binary()),
-            pa.array(sizes, pa.int64()),
-            pa.array([stat] * len(names), pa.binary()),
-        ],
-        ["object", "present", "listed"],
-    )
+def _reference_rows(
+    number: int, found: Iterable[tuple[bytes, int]], stat: list[Any]
+) -> Iterator[Any]:
+    part = number // RESULT_RANGES
+    names = ((part, number, name, size, None) for name, size in found)
+    counts = (part, number, None, None, spark_joins.as_stat(stat))
+    return spark_joins.arrow_batches(REFERENCES, chain(names, [counts]))
 
 
 _IS_LEFT: Final = (
@@ -344,8 +273,10 @@ def look_up(
     if lookup.damaged:
         import pyarrow as pa
 
-        rows = object_rows(list(lookup.damaged), [DAMAGED] * len(lookup.damaged))
-        objects = objects.union(runner.session.createDataFrame(pa.Table.from_batches([rows])))
+        rows = spark_joins.arrow_batches(
+            OBJECTS, ((name, DAMAGED, None) for name in lookup.damaged)
+        )
+        objects = objects.union(runner.session.createDataFrame(pa.Table.from_batches(rows)))
     from pyspark.sql.functions import col
 
     both = references.repartition(joins, "name").join(
@@ -420,10 +351,9 @@ def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any
         part: ToRead = load_value(body)
         yield from _recorded_rows(part.contents)
         for record in part.ranges:
-            entries = check_range(checking.location.trees(), record)
             found = (
                 recorded_by(entry.physical_address, entry.size, entry.checksum)
-                for entry in entries
+                for entry in check_range(checking.location.trees(), record)
                 if not isinstance(entry, Problem)
             )
             yield from _recorded_rows({each for each in found if each is not None})
@@ -432,17 +362,8 @@ def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any
 
 
 def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
-    import pyarrow as pa
-
-    rest = iter(recorded)
-    while some := list(islice(rest, _BATCH)):
-        keys, sizes, checksums = zip(*some, strict=True)
-        columns = {
-            "key": pa.array(map(_encoded, keys), pa.binary()),
-            "size": pa.array(sizes, pa.int64()),
-            "checksum": pa.array(map(_encoded, checksums), pa.binary()),
-        }
-        yield pa.RecordBatch.from_pydict(columns)
+    rows = ((_encoded(key), size, _encoded(checksum)) for key, size, checksum in recorded)
+    return spark_joins.arrow_batches(RECORDED, rows)
 
 
 def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
@@ -451,26 +372,19 @@ def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]
     An object that is missing or has another size is not read, since the lookup of references finds
     it.
     """
-    from pyspark import TaskContext
-
     read, defects = 0, {}
     store = checking.location.store()
-    try:
-        for batch in batches:
-            columns = (column.to_pylist() for column in batch.columns)
-            for key, size, checksum in zip(*columns, strict=True):
-                recorded = LakeFsContents(_decoded(key), size, _decoded(checksum))
-                if size_of(store, recorded.key) != size:
-                    continue
-                compared = compare_contents(checking.location.uri, store, recorded)
-                read += compared.size
-                if compared.what is not None:
-                    defects[recorded.key, recorded.checksum] = compared.what
-    except LakeError as error:
-        raise carried(error, checking.nonce) from error
-    context = TaskContext.get()
-    number = context.partitionId() if context is not None else 0
-    yield spark_joins.result_row(number, Differing(read, defects), checking.scratch, checking.nonce)
+    with carrying_errors(checking.nonce):
+        for key, size, checksum in spark_joins.rows_in(batches):
+            recorded = LakeFsContents(_decoded(key), size, _decoded(checksum))
+            if size_of(store, recorded.key) != size:
+                continue
+            compared = compare_contents(checking.location.uri, store, recorded)
+            read += compared.size
+            if compared.what is not None:
+                defects[recorded.key, recorded.checksum] = compared.what
+    number, result = spark_joins.task_number(), Differing(read, defects)
+    yield from spark_joins.result_rows(number, result, checking.scratch, checking.nonce)
 
 
 def _encoded(text: str) -> bytes:

@@ -23,14 +23,7 @@ from typing import Final, Self
 from lakecli.errors import LakeError, PermissionDenied, Unreachable
 from lakecli.gc.state import Garbage, end_state, move_state
 from lakecli.remote import gc_protocol
-from lakecli.remote.gc_protocol import (
-    LEASE,
-    DamagedState,
-    GcState,
-    ObservedState,
-    Phase,
-    StateMoved,
-)
+from lakecli.remote.gc_protocol import LEASE, DamagedState, GcState, ObservedState, Phase
 from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching
 
@@ -155,8 +148,8 @@ class SweepLease:
         if state != self.state:
             raise self._taken_over()
 
-    def _taken_over(self) -> StateMoved:
-        return StateMoved(
+    def _taken_over(self) -> gc_protocol.StateMoved:
+        return gc_protocol.StateMoved(
             f"another machine has taken over the garbage collection of {self._store.uri}",
             hint=f"see its state: `gc status {self._repository.uri}`",
         )

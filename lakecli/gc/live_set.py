@@ -16,11 +16,9 @@ digest has the counts of a task, and no join removes it.
 
 import json
 import tempfile
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,18 +31,16 @@ from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
-from lakecli.gc.tasks import DataPart, ListingPart, PartListing, list_part, list_parts
+from lakecli.gc.tasks import ListingPart, PartListing, list_part, list_parts
 from lakecli.stores.contract import ObjectStore, Version
 from lakecli.stores.streams import groups_of
 
-NAMES: Final = ["part", "digest", "size", "key", "version", "stat"]
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
 
-_BATCH: Final = 65_536
 _BUFFERED: Final = 32 << 20
 
 
-def open_live(runner: Runner) -> "LiveSet":
+def open_live(runner: Runner) -> "DigestSet | SparkLiveSet":
     """Return an empty set for the data objects in use.
 
     On Spark the set is in the namespace, unless the namespace is not writable.
@@ -83,49 +79,11 @@ class PartGarbage(NamedTuple):
     garbage: Iterable[Garbage]
 
 
-class LiveSet(ABC):
-    """The digests of the data objects in use; call `close` when done.
-
-    Attributes:
-        scratch: where tasks write the digests that they find; ``None``: they return them.
-    """
-
-    scratch: Scratch | None = None
-
-    def close(self) -> None:  # noqa: B027 - one on Spark has nothing of its own
-        """Delete what the set has stored on this machine."""
-
-    @abstractmethod
-    def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, ascending."""
-
-    def add_written(self, kept: Kept) -> None:
-        """Add digests that a task has written to `scratch`."""
-        raise NotImplementedError
-
-    @abstractmethod
-    def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each part with the records of its old objects that are not in use."""
-
-    @abstractmethod
-    def iter_garbage(
-        self, work: Work, mark: str, parts: Sequence[ListingPart]
-    ) -> Iterator[PartGarbage | None]:
-        """Yield for each part the condemned objects that still exist, and are old and not in use.
-
-        While the next part is still being computed, yield ``None`` every few seconds.
-
-        Args:
-            mark: the name of the lists of condemned objects.
-            parts: the parts to list again, with keys and versions.
-
-        Raises:
-            LostMarks: a list is missing or damaged.
-        """
-
-
-class DigestSet(LiveSet):
+class DigestSet:
     """A set of digests on the disk of this machine; `close` deletes its files."""
+
+    scratch: Final = None
+    """Tasks return the digests that they find."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
@@ -138,16 +96,9 @@ class DigestSet(LiveSet):
         self._directory.cleanup()
 
     def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, ascending."""
-        count = len(digests) // DIGEST
-        start = 0
-        while start < count:
-            first = digests[start * DIGEST]
-            end = bisect_right(
-                range(count), first, lo=start, key=lambda number: digests[number * DIGEST]
-            )
-            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
-            start = end
+        """Add digests of 32 bytes each, in any order."""
+        for at in range(0, len(digests), DIGEST):
+            self._buckets[digests[at]] += digests[at : at + DIGEST]
         self._buffered += len(digests)
         self._loaded = None
         if self._buffered >= _BUFFERED:
@@ -179,14 +130,22 @@ class DigestSet(LiveSet):
         return b"".join(kept)
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts in tasks, and yield them without the objects in use; see `LiveSet`."""
+        """List parts; yield each part with the records of its old objects that are not in use."""
         for _, listed in list_parts(work, parts):
             yield listed._replace(records=self.without(listed.records))
 
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
-        """List parts in tasks, and yield their garbage, each part as soon as it is listed."""
+        """Yield for each part the condemned objects that still exist, and are old and not in use.
+
+        Args:
+            mark: the name of the lists of condemned objects.
+            parts: the parts to list again, with keys and versions.
+
+        Raises:
+            LostMarks: a list is missing or damaged.
+        """
         for part, listed in list_parts(work, parts):
             condemned = Marks(work.store, mark).data(part.name)
             unreached = self.without(condemned)
@@ -226,9 +185,9 @@ def list_objects(
     def rows_of(task: int) -> Iterator[Any]:
         number, part = tasks[task]
         listed = list_part(read.scratch.location, part)
-        yield from rows(number, listed.records, listed.keys, listed.versions)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
-        yield counts_row(number, counts)
+        listing = rows(number, listed.records, listed.keys, listed.versions)
+        yield from chain(listing, counts_rows(number, counts))
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
@@ -241,8 +200,7 @@ def read_condemned(
 
     def rows_of(number: int) -> Iterator[Any]:
         records = marks.data(names[number])
-        yield from rows(number, records)
-        yield counts_row(number, [len(records) // RECORD])
+        yield from chain(rows(number, records), counts_rows(number, [len(records) // RECORD]))
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
@@ -254,7 +212,10 @@ def read_digests(
 
     def rows_of(number: int) -> Iterator[Any]:
         for kept in groups[number]:
-            yield from rows(0, records_of(read.scratch.take(kept)))
+            digests = read.scratch.take(kept)
+            starts = range(0, len(digests), DIGEST)
+            found = ((0, digests[at : at + DIGEST], *repeat(None, 4)) for at in starts)
+            yield from spark_joins.arrow_batches(COLUMNS, found)
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
@@ -268,16 +229,16 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
         objects, size, foreign = objects + counts[0], size + counts[1], foreign + counts[2]
         newest, later = counts[3] or newest, later + counts[4]
     name = names[part.number]
-    yield part.result(read, PartListing(name, part.records, objects, size, foreign, newest, later))
+    listing = PartListing(name, part.records, objects, size, foreign, newest, later)
+    yield from part.result(read, listing)
 
 
 def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
     """On an executor, write the garbage among a part's condemned objects; yield its name."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
-    spared = condemned - part.rows
-    found = names[part.number], spared, part.records, part.keys, part.versions
-    yield part.result(read, found)
+    found = names[part.number], condemned - part.rows, part.records, part.keys, part.versions
+    yield from part.result(read, found)
 
 
 class Remainder:
@@ -292,10 +253,8 @@ class Remainder:
 
     def __init__(self, batches: Iterator[Any]) -> None:
         import pyarrow.compute as pc
-        from pyspark import TaskContext
 
-        context = TaskContext.get()
-        self.number = context.partitionId() if context is not None else 0
+        self.number = spark_joins.task_number()
         self.counts: list[list[Any]] = []
         self.rows = 0
         self.keys: list[str] = []
@@ -306,27 +265,18 @@ class Remainder:
             self.counts += map(json.loads, named["stat"].drop_null().to_pylist())
             self.rows += batch.num_rows - named["digest"].null_count
             listed = batch.filter(pc.is_valid(named["size"]))
-            records += joined(listed.column("digest"), listed.column("size"))
+            pairs = zip(
+                *(listed.column(each).to_pylist() for each in ("digest", "size")), strict=True
+            )
+            records += b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in pairs)
             if "key" in named:
                 self.keys += listed.column("key").drop_null().to_pylist()
                 self.versions += listed.column("version").drop_null().to_pylist()
         self.records = bytes(records)
 
-    def result(self, read: Reading, value: Any) -> Any:  # noqa: ANN401 - a batch of pyarrow
-        """Return the row that reports `value` as the part's result."""
-        return spark_joins.result_row(self.number, value, read.scratch, read.nonce)
-
-
-def records_of(digests: bytes) -> bytes:
-    """Return digests as records with size 0."""
-    starts = range(0, len(digests), DIGEST)
-    return b"".join(digests[at : at + DIGEST] + bytes(RECORD - DIGEST) for at in starts)
-
-
-def joined(digests: Any, sizes: Any) -> bytes:  # noqa: ANN401 - of pyarrow
-    """Return the records that a column of digests and a column of sizes form."""
-    both = zip(digests.to_pylist(), sizes.to_pylist(), strict=True)
-    return b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in both)
+    def result(self, read: Reading, value: object) -> Iterator[Any]:
+        """Yield the row that reports `value` as the part's result."""
+        return spark_joins.result_rows(self.number, value, read.scratch, read.nonce)
 
 
 def rows(
@@ -338,47 +288,29 @@ def rows(
         number: the number of the part.
         records: 32 bytes of digest and 8 bytes of size for each object.
     """
-    import pyarrow as pa
-
-    number_of_part = pa.scalar(number, pa.int32())
-    for first in range(0, len(records) // RECORD, _BATCH):
-        some = list(split(records[first * RECORD : (first + _BATCH) * RECORD]))
-        count = len(some)
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.repeat(number_of_part, count),
-                pa.array([record[:DIGEST] for record in some], pa.binary()),
-                pa.array([int.from_bytes(record[DIGEST:]) for record in some], pa.int64()),
-                *(
-                    pa.array(each[first : first + count], pa.string())
-                    if each
-                    else pa.nulls(count, pa.string())
-                    for each in (keys, versions)
-                ),
-                pa.nulls(count, pa.binary()),
-            ],
-            NAMES,
-        )
+    named = zip(split(records), keys or repeat(None), versions or repeat(None), strict=False)
+    columns = (
+        (number, record[:DIGEST], int.from_bytes(record[DIGEST:]), key, version, None)
+        for record, key, version in named
+    )
+    return spark_joins.arrow_batches(COLUMNS, columns)
 
 
-def counts_row(number: int, counts: list[Any]) -> Any:  # noqa: ANN401 - of pyarrow
-    """Return a row without a digest, which has the counts of a task."""
-    import pyarrow as pa
-
-    kinds = (pa.int32(), pa.binary(), pa.int64(), pa.string(), pa.string(), pa.binary())
-    values = (number, None, None, None, None, spark_joins.as_stat(counts))
-    columns = [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, NAMES)
+def counts_rows(number: int, counts: list[Any]) -> Iterator[Any]:
+    """Yield a row without a digest, which has the counts of a task."""
+    stat = spark_joins.as_stat(counts)
+    return spark_joins.arrow_batches(COLUMNS, [(number, None, None, None, None, stat)])
 
 
 BYTES_PER_TASK: Final = 64 << 20
 """Maximum bytes of digests that one task reads, unless a single file has more."""
 
 
-class SparkLiveSet(LiveSet):
+class SparkLiveSet:
     """A set of digests in the namespace, for Spark. When the runner is closed, it deletes the set.
 
     Attributes:
+        scratch: where tasks write the digests that they find.
         added: number of digests added, duplicates included.
     """
 
@@ -387,7 +319,10 @@ class SparkLiveSet(LiveSet):
         self._runner = runner
         self._names: dict[Kept, None] = {}
         self._buffered = bytearray()
-        self.scratch: Scratch = scratch
+        self.scratch = scratch
+
+    def close(self) -> None:
+        """Do nothing: the set has nothing on this machine."""
 
     def add(self, digests: bytes) -> None:
         """Add digests of 32 bytes each, in any order."""
@@ -419,7 +354,7 @@ class SparkLiveSet(LiveSet):
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the condemned objects that still exist and are not in use; see `LiveSet`."""
+        """Yield the same as `DigestSet`, and ``None`` every few seconds while a part is awaited."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         condemned = self._frame(
@@ -443,7 +378,7 @@ class SparkLiveSet(LiveSet):
         self._write()
         return Reading(self.scratch, new_nonce())
 
-    def _frame(self, task: Callable[[Iterator[Any]], Iterator[Any]], count: int) -> Any:  # noqa: ANN401
+    def _frame(self, task: spark_joins.RowsTask, count: int) -> Any:  # noqa: ANN401
         return spark_joins.frame_by_number(self._runner, task, count, COLUMNS)
 
     def _digests(self, read: Reading) -> Any:  # noqa: ANN401
@@ -456,7 +391,7 @@ class SparkLiveSet(LiveSet):
         self,
         work: Work,
         rows: Any,  # noqa: ANN401 - a DataFrame, of a package without types
-        keep: Callable[[Iterator[Any]], Iterator[Any]],
+        keep: spark_joins.RowsTask,
         names: Sequence[str],
         read: Reading,
         *,
@@ -478,7 +413,7 @@ def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]
     digits: int | None = None
     tasks: list[PartTask] = []
     for number, part in enumerate(parts):
-        if not isinstance(part, DataPart) or part.prefix == DATA:
+        if part.prefix in {"", DATA}:
             tasks.append((number, part))
             continue
         if digits is None:

@@ -16,21 +16,10 @@ from lakecli.base.layout import DATA, INCOMING, LAKEFS_MARKER, SSTABLES, is_of_l
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
-from lakecli.gc import tasks
-from lakecli.gc.live_set import open_live
+from lakecli.gc import report, tasks
+from lakecli.gc.live_set import SparkLiveSet, open_live
 from lakecli.gc.policy import LakeFsAhead, Work
-from lakecli.gc.report import (
-    KINDS,
-    MOST_REFS,
-    Action,
-    Doomed,
-    GarbageCounter,
-    GarbageSummary,
-    GcReport,
-    GcStatus,
-    RefGarbage,
-    tables_left,
-)
+from lakecli.gc.report import Doomed, GarbageSummary
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import DIGEST, split, total_of
 from lakecli.remote.attestations import iter_ended
@@ -54,7 +43,7 @@ class Mark:
         self.foreign: Counter[str] = Counter()
         self._reach = reach
         self._roots = roots
-        self._garbage = GarbageCounter()
+        self._garbage = report.GarbageCounter()
         self._tables_left = self._objects = self._size = 0
 
     def run(self) -> Iterator[tasks.PartListing]:
@@ -73,12 +62,12 @@ class Mark:
         for _ in abandoned(self._reach.work.store, self._reach.work.times.cutoff):
             self._garbage.add("upload")
 
-    def report(self, status: GcStatus) -> GcReport:
+    def result(self, status: report.GcStatus) -> report.GcReport:
         """Return the report of the garbage that `run` has found."""
         reach, roots, garbage = self._reach, self._roots, self._garbage.totals()
         total = self._garbage.objects("data", "lakefs")
-        return GcReport(
-            Action.CONDEMNED if garbage else Action.FOUND_NOTHING,
+        return report.GcReport(
+            report.Action.CONDEMNED if garbage else report.Action.FOUND_NOTHING,
             status,
             garbage,
             commits=roots.commits,
@@ -107,10 +96,9 @@ class Mark:
         )
         self.foreign["table"] += reach.foreign
         for each in sorted(unreached - reach.tables):
-            if each in kinds and tables[each].is_old and kinds[each] in tasks.KINDS_OF_TABLES:
-                self._doom(
-                    Doomed(SSTABLES + each, tables[each].size, tasks.KINDS_OF_TABLES[kinds[each]])
-                )
+            kind = tasks.KINDS_OF_TABLES.get(kinds.get(each, ""))
+            if kind is not None and tables[each].is_old:
+                self._doom(Doomed(SSTABLES + each, tables[each].size, kind))
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[tasks.PartListing]:
@@ -194,20 +182,24 @@ class Reach:
         """
         wanted: set[str] = set(ranges)
         for ids, read in tasks.iter_trees(self.work, set(trees) - self.trees):
-            self._count(read)
+            self.lost.update(read.missing)
+            self.foreign += read.foreign
             for tree in read.missing:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self.work.store.uri)
             self.trees.update(ids)
-            wanted.update(_ids_of(read.references))
+            starts = range(0, len(read.references), DIGEST)
+            wanted.update(read.references[at : at + DIGEST].hex() for at in starts)
         for ids, read in tasks.iter_ranges(
             self.work, wanted - self.ranges, must_exist=must_exist, scratch=self.live.scratch
         ):
-            self._count(read)
+            self.lost.update(read.missing)
+            self.foreign += read.foreign
             self.ranges.update(ids)
             self.entries += read.entries
             self.live.add(read.references)
             if read.kept is not None:
+                assert isinstance(self.live, SparkLiveSet), "the set has no scratch prefix"
                 self.live.add_written(read.kept)
 
     def check_not_ahead(self, later: Iterable[tasks.ListingPart]) -> None:
@@ -219,9 +211,7 @@ class Reach:
             later: the parts that have younger objects; they are listed again.
         """
         work = self.work
-        parts = [
-            each._replace(is_later=True) for each in later if isinstance(each, tasks.LakeFsPart)
-        ]
+        parts = [each._replace(is_later=True) for each in later]
         for listed in self.live.iter_unreached(work, parts) if parts else ():
             if listed.records:
                 part = next(part for part in parts if part.name == listed.name)
@@ -230,17 +220,6 @@ class Reach:
                 key = keys.get(next(split(listed.records)), DATA)
                 assert part.last_dump is not None  # else none is later
                 raise LakeFsAhead(work, key, part.last_dump)
-
-    def _count(self, read: tasks.TablesRead) -> None:
-        """Record the missing tables, and count the tables that lakecli did not write."""
-        self.lost.update(read.missing)
-        self.foreign += read.foreign
-
-
-def _ids_of(packed: bytes) -> Iterator[str]:
-    """Yield IDs in hex from their concatenated bytes, 32 for each ID."""
-    for at in range(0, len(packed), DIGEST):
-        yield packed[at : at + DIGEST].hex()
 
 
 def list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
@@ -251,7 +230,7 @@ def list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
     are listed twice, and those of both listings are returned.
     """
     tables, files = _list_tables(work)
-    before = tables_left(work.store, work.seen.state.epoch)
+    before = report.tables_left(work.store, work.seen.state.epoch)
     if not is_much_less(len(tables), before):
         return tables, files
     both = tables | _list_tables(work)[0]
@@ -288,7 +267,7 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
     for info in iter_ended(work.store, reach.trees, before=work.times.cutoff):
         yield Doomed(info.key, info.size, "statement", info.version)
     for kind in ("incoming", "doctor", "scratch"):
-        for info in work.store.list(KINDS[kind][0]):
+        for info in work.store.list(report.KINDS[kind][0]):
             # As long as the links of a set are valid, somebody may upload objects with them.
             needed = LONGEST if is_of_link_set(info.key) else timedelta(0)
             if info.modified_at + needed < work.times.cutoff:
@@ -347,8 +326,8 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
             for ref in ordered
         ]
     found = [
-        RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
+        report.RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
         for ref, old, gone in zip(ordered, heads, former, strict=True)
         if old or gone or (ref.kind, ref.name) == default
     ]
-    return GarbageSummary(tuple(found[:MOST_REFS]), len(left), objects)
+    return GarbageSummary(tuple(found[: report.MOST_REFS]), len(left), objects)

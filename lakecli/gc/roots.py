@@ -21,15 +21,15 @@ is garbage only if another pack that stays contains all of its commits.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from operator import attrgetter
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS
-from lakecli.base.model import CommitId, MetarangeId, RefKind, StagingToken
+from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
 from lakecli.gc import known_refs
-from lakecli.gc.policy import Rules, Times
+from lakecli.gc.policy import Times, Work
 from lakecli.gc.report import Doomed
 from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv import operations as log
@@ -40,14 +40,8 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
 from lakecli.repository.journal import intents, operation_log
+from lakecli.repository.lakefs import kept_dumps
 from lakecli.repository.lakefs.dump import reach_of_dump
-from lakecli.repository.lakefs.kept_dumps import (
-    LostDump,
-    TakenOver,
-    all_kept,
-    find_left,
-    iter_expired_records,
-)
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
@@ -67,6 +61,11 @@ class Known(NamedTuple):
     parents: tuple[CommitId, ...]
     tree: MetarangeId
     created_at: int
+
+    @classmethod
+    def of(cls, commit: Commit) -> "Known":
+        """Return the fields of a commit."""
+        return cls(commit.parents, commit.metarange_id, int(commit.created_at.timestamp()))
 
 
 class Roots(NamedTuple):
@@ -116,19 +115,10 @@ def check_refs(
     return refs, uncertain
 
 
-def gather(
-    repository: Repository,
-    known: known_refs.KnownRefs,
-    before: Iterable[RemoteRef],
-    *,
-    times: Times,
-    rules: Rules | None,
-    taken: TakenOver | None,
-) -> Roots:
+def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
     """Return the roots of garbage collection.
 
     Args:
-        known: the refs as they were seen before this run.
         before: the refs as this run has already read them.
 
     Raises:
@@ -138,10 +128,10 @@ def gather(
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or that lakeFS left, cannot be read.
     """
-    store, now = repository.store, times.now
+    repository, store, known, now = work.repository, work.store, work.known, work.times.now
     # Read the refs first: none of the refs as read can reach commits that are written later.
     refs, gone_back = known_refs.read_known_refs(store, known, before)
-    cutoff = reflog_cutoff(now, times.grace)
+    cutoff = reflog_cutoff(now, work.times.grace)
     recent, expired = known_refs.list_reflog(store, cutoff)
     positions = list(known_refs.read_positions(store, refs, recent, cutoff))
     packs = read_packs(store)
@@ -152,15 +142,14 @@ def gather(
             raise known_refs.RefsWentBack(known.uri, lost)
     with repository.lake.kv.read() as txn:
         for commit in repository.refs(txn).iter_commits():
-            at = int(commit.created_at.timestamp())
-            commits.setdefault(commit.id, Known(commit.parents, commit.metarange_id, at))
+            commits.setdefault(commit.id, Known.of(commit))
         own = [
-            Start(each.commit_id, _since(now, rules, each.branch))
+            Start(each.commit_id, _since(work, each.branch))
             for each in own_positions(txn, repository, now)
             if each.commit_id in commits
         ]
     try:
-        kept = retained(commits, _shared_starts(commits, positions, now, rules))
+        kept = retained(commits, _shared_starts(commits, positions, work))
         all_kept = kept | retained(commits, own)
     except LostHistory as error:
         if packs.damaged:
@@ -169,18 +158,10 @@ def gather(
     heads = _trees_of(commits, {each.head for each in positions if each.head is not None})
     trees = _trees_of(commits, kept)
     own_trees = _trees_of(commits, all_kept) - trees
-    tables, dumped = _reach_dumps(repository, taken, now)
-    return Roots(
-        commits=len(all_kept),
-        heads=heads,
-        trees=trees,
-        own_trees=own_trees,
-        dumped_trees=dumped,
-        dumps=tables,
-        refs=tuple(refs),
-        history=commits,
-        unneeded=tuple(_unneeded(store, packs, expired, times)),
-    )
+    tables, dumped = _reach_dumps(work)
+    unneeded = tuple(_unneeded(store, packs, expired, work.times))
+    found = (len(all_kept), heads, trees, own_trees, dumped, tables)
+    return Roots(*found, refs=tuple(refs), history=commits, unneeded=unneeded)
 
 
 def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
@@ -213,9 +194,7 @@ def read_packs(store: ObjectStore) -> PacksRead:
             continue
         if pack.replaces:
             replaces[pack.id] = pack.replaces
-        for commit in pack.commits:
-            at = int(commit.created_at.timestamp())
-            commits[commit.id] = Known(commit.parents, commit.metarange_id, at)
+        commits.update((commit.id, Known.of(commit)) for commit in pack.commits)
     return PacksRead(commits, replaces, damaged)
 
 
@@ -275,11 +254,11 @@ def iter_operations(
     )
 
 
-def _since(now: datetime, rules: Rules | None, branch: str) -> int | None:
-    if rules is None:
+def _since(work: Work, branch: str) -> int | None:
+    if work.rules is None:
         return None
-    days = rules.default_days if not branch else rules.days_of(branch)
-    return int((now - timedelta(days=days)).timestamp())
+    days = work.rules.days_of(branch) if branch else work.rules.default_days
+    return int((work.times.now - timedelta(days=days)).timestamp())
 
 
 def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
@@ -341,33 +320,27 @@ class LostHistory(IntegrityError):
 def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[CommitId]:
     """Return the commits that keep their objects: walk from each start to its limit."""
     found: set[CommitId] = set()
-    limited = []
+    limited: list[tuple[int, CommitId]] = []
     waiting = []
-    for start in starts:
-        if start.since is None:
-            waiting.append(start.commit_id)
+    for commit_id, since in starts:
+        if since is None:
+            waiting.append(commit_id)
         else:
-            limited.append(start)
+            limited.append((since, commit_id))
     while waiting:
         commit_id = waiting.pop()
         if commit_id not in found:
             found.add(commit_id)
             waiting += _get(commits, commit_id).parents
     # The walk that goes back furthest comes first, since a walk ends at commits already found.
-    for start in sorted(limited, key=attrgetter("since")):
-        _walk(commits, start, found)
+    for since, commit_id in sorted(limited, key=itemgetter(0)):
+        while commit_id not in found:
+            found.add(commit_id)
+            commit = _get(commits, commit_id)
+            if commit.created_at <= since or not commit.parents:
+                break
+            commit_id = commit.parents[0]  # noqa: PLW2901 - the walk goes on
     return found
-
-
-def _walk(commits: Mapping[CommitId, Known], start: Start, found: set[CommitId]) -> None:
-    assert start.since is not None
-    commit_id = start.commit_id
-    while commit_id not in found:
-        found.add(commit_id)
-        commit = _get(commits, commit_id)
-        if commit.created_at <= start.since or not commit.parents:
-            return
-        commit_id = commit.parents[0]
 
 
 def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
@@ -381,17 +354,14 @@ def _get(commits: Mapping[CommitId, Known], commit_id: CommitId) -> Known:
 
 
 def _shared_starts(
-    commits: Mapping[CommitId, Known],
-    positions: Sequence[known_refs.Positions],
-    now: datetime,
-    rules: Rules | None,
+    commits: Mapping[CommitId, Known], positions: Sequence[known_refs.Positions], work: Work
 ) -> Iterator[Start]:
     """Yield the commits that the bucket's refs point to, or recently pointed to."""
     reached: frozenset[CommitId] = frozenset()
-    if rules is not None and any(each.doubtful for each in positions):
+    if work.rules is not None and any(each.doubtful for each in positions):
         reached = reached_by_heads(commits, [each.head for each in positions])
     for each in positions:
-        since = _since(now, rules, each.branch)
+        since = _since(work, each.branch)
         if each.head is not None:
             yield Start(each.head, since)
         for commit_id in sorted(each.recent | (each.doubtful - reached)):
@@ -402,14 +372,13 @@ def _trees_of(commits: Mapping[CommitId, Known], ids: Iterable[CommitId]) -> fro
     return frozenset(commits[each].tree for each in ids) - {MetarangeId("")}
 
 
-def _reach_dumps(
-    repository: Repository, taken: TakenOver | None, now: datetime
-) -> tuple[frozenset[str], frozenset[MetarangeId]]:
+def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
     """Return the tables of the refs dumps that are kept, and the trees of their commits."""
+    repository, taken = work.repository, work.taken
     tables: frozenset[str] = frozenset()
     trees: frozenset[MetarangeId] = frozenset()
-    kept = all_kept(repository.store, taken, now)
-    left = find_left(repository.store)
+    kept = kept_dumps.all_kept(work.store, taken, work.times.now)
+    left = kept_dumps.find_left(work.store)
     if left is not None:
         kept.insert(0, left)
     for each in {dump.lists: dump for dump in kept}.values():
@@ -418,7 +387,7 @@ def _reach_dumps(
         except IntegrityError as error:
             if each is left and taken is not None and each.lists == taken.dump.lists:
                 continue  # it came in, and was collected with the dump of the take-over
-            raise LostDump(each, error) from error
+            raise kept_dumps.LostDump(each, error) from error
         tables, trees = tables | more_tables, trees | more_trees
     return tables, trees
 
@@ -435,7 +404,7 @@ def _unneeded(
             yield Doomed(info.key, info.size, "pack", info.version)
     for info in moves:
         yield Doomed(info.key, info.size, "reflog", info.version)
-    for info in iter_expired_records(store, times.now):
+    for info in kept_dumps.iter_expired_records(store, times.now):
         yield Doomed(info.key, info.size, "dump", info.version)
 
 

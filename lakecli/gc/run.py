@@ -23,54 +23,13 @@ from lakecli.base.layout import SSTABLES
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.errors import NothingToDo
-from lakecli.gc import tasks
-from lakecli.gc.known_refs import (
-    KnownRefs,
-    RefsWentBack,
-    UncertainRefs,
-    find_known,
-    observe,
-    put_last,
-    read_known_refs,
-)
+from lakecli.gc import known_refs, policy, report, state, tasks
 from lakecli.gc.lease import SweepLease
 from lakecli.gc.mark import Mark, Reach, abandoned, iter_rest, list_tables, summary_of
-from lakecli.gc.policy import (
-    GcOptions,
-    NotTakenOver,
-    SharedNamespace,
-    Times,
-    Work,
-    check_published,
-    check_stopped,
-    find_rules,
-    find_sharing,
-)
-from lakecli.gc.report import (
-    Action,
-    Doomed,
-    GarbageCounter,
-    GarbageSummary,
-    GcReport,
-    GcStatus,
-    fields_of,
-    write_fields,
-    write_report,
-)
+from lakecli.gc.policy import GcOptions, SharedNamespace, Work
+from lakecli.gc.report import Action, Doomed, GarbageSummary, GcReport, GcStatus
 from lakecli.gc.roots import Roots, check_refs, gather, iter_staged, reflog_cutoff
-from lakecli.gc.state import (
-    RECORD,
-    Garbage,
-    Marks,
-    add_expired,
-    check_lists,
-    clean_up,
-    move_state,
-    status,
-    status_of,
-    undo,
-    undo_condemnation,
-)
+from lakecli.gc.state import Garbage, status, undo
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps
 from lakecli.remote.ref_records import RemoteRef
@@ -122,7 +81,7 @@ class Step(NamedTuple):
     refs: Sequence[RemoteRef]
     status: GcStatus
     waits: bool = False
-    accepts: UncertainRefs | None = None
+    accepts: known_refs.UncertainRefs | None = None
 
 
 def advance(
@@ -152,27 +111,27 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         clear_temporaries(repository.store)
     work = _begin(repository, runner, options)
     refs, uncertain = check_refs(work.store, work.known)
-    present = status_of(repository, work.seen).with_grace(options.grace)
+    present = state.status_of(repository, work.seen).with_grace(options.grace)
     step = Step("", work, options, refs, present, accepts=uncertain)
     if uncertain is not None:
         if not options.accept_restored:
             raise uncertain
         if options.dry_run:
-            idle = work.seen.state._replace(phase=Phase.IDLE, mark="")
-            work = work._replace(
-                seen=ObservedState(idle, None, None),
-                known=KnownRefs(repository.uri),
-                times=work.times._replace(grace=options.grace),
+            idle = ObservedState(work.seen.state._replace(phase=Phase.IDLE, mark=""), None, None)
+            known, times = (
+                known_refs.KnownRefs(repository.uri),
+                work.times._replace(grace=options.grace),
             )
-            return step._replace(work=work)
+            return step._replace(work=work._replace(seen=idle, known=known, times=times))
         question = f"accept the branches and tags of {repository.uri} as they are"
         return step._replace(question=f"{question} ({uncertain.what})")
     if options.dry_run:
         return step
     now = work.times.now
-    put_last(work.store, refs)
+    known_refs.put_last(work.store, refs)
     cutoff = reflog_cutoff(now, options.grace)
-    observe(work.store, repository.lake.runtime.new_id().hex(), refs, now=now, cutoff=cutoff)
+    name = repository.lake.runtime.new_id().hex()
+    known_refs.observe(work.store, name, refs, now=now, cutoff=cutoff)
     if work.is_idle:
         return step
     if options.lakefs_stopped:
@@ -189,17 +148,17 @@ def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
     """Read the inputs of a collection; a dry run uses this machine's clock, to write nothing."""
     store = repository.store
     now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
-    rules, taken = find_rules(store), find_take_over(store)
+    rules, taken = policy.find_rules(store), find_take_over(store)
     if options.lakefs_stopped:
         if taken is None:
-            raise NotTakenOver(repository.uri)
+            raise policy.NotTakenOver(repository.uri)
         taken = taken._replace(stopped_at=now)
     last_dump = None if taken is None else find_last_dump(store, taken.dump)
     seen = gc_protocol.look(store)
     # Nothing younger than this machine's grace period is garbage, whatever the state says.
     begun = seen.state.phase is not Phase.IDLE
-    times = Times(now, max(options.grace, seen.state.grace) if begun else options.grace)
-    known = find_known(repository)
+    times = policy.Times(now, max(options.grace, seen.state.grace) if begun else options.grace)
+    known = known_refs.find_known(repository)
     return Work(repository, store, runner, times, rules, taken, last_dump, known, seen)
 
 
@@ -230,7 +189,7 @@ def take(step: Step, *, progress: Progress = NO_PROGRESS) -> GcReport:
         return _condemn(step, reach) if step.work.is_idle else _sweep(step, reach)
 
 
-def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> GcReport:
+def _accept_refs(step: Step, uncertain: known_refs.UncertainRefs, progress: Progress) -> GcReport:
     """Accept the present refs, end a collection in progress, and begin a new one.
 
     During the grace period of the new collection, clones can push the objects and commits that the
@@ -240,14 +199,15 @@ def _accept_refs(step: Step, uncertain: UncertainRefs, progress: Progress) -> Gc
     repository, store = work.repository, work.store
     if not work.is_idle:
         with suppress(NothingToDo):  # another machine has ended it since the question
-            undo_condemnation(repository, force=True)
+            state.undo_condemnation(repository, force=True)
     from lakecli.repository.sharing.fetch import fetch  # needed only to accept refs
 
     fetch(repository)
-    refs, gone_back = read_known_refs(store, KnownRefs(repository.uri), step.refs)
+    unknown = known_refs.KnownRefs(repository.uri)
+    refs, gone_back = known_refs.read_known_refs(store, unknown, step.refs)
     if gone_back:  # since the question
-        raise RefsWentBack(repository.uri, gone_back)
-    put_last(store, refs)
+        raise known_refs.RefsWentBack(repository.uri, gone_back)
+    known_refs.put_last(store, refs)
     with repository.lake.kv.write() as txn:
         bucket_state.forget_rollback(txn, repository)
     options = step.options._replace(accept_restored=False)
@@ -262,9 +222,7 @@ def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
     work = reach.work
     for digests in iter_staged(work.repository, work.times.now):
         reach.live.add(digests)
-    roots = gather(
-        work.repository, work.known, before, times=work.times, rules=work.rules, taken=work.taken
-    )
+    roots = gather(work, before)
     reach.follow_roots(roots)
     return roots
 
@@ -274,43 +232,37 @@ def _condemn(step: Step, reach: Reach) -> GcReport:
     work, seen, options = step.work, step.work.seen, step.options
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
-    check_published(work)
+    policy.check_published(work)
     if not options.dry_run:
-        clean_up(store, seen.state, now)
+        state.clean_up(store, seen.state, now)
     epoch, mark_id = seen.state.epoch + 1, runtime.new_id().hex()
-    marks = Marks(store, f"{epoch}-{mark_id}")
+    marks = state.Marks(store, f"{epoch}-{mark_id}")
     runtime.on_step("gc:mark")
     roots = _follow_roots(reach, step.refs)
     mark = Mark(reach, roots)
     for listed in mark.run():
-        check_stopped(work, listed.newest)
+        policy.check_stopped(work, listed.newest)
         if listed.records and not options.dry_run:
             marks.put_data(listed.name, listed.records)
-    report = mark.report(step.status)
-    shared = None if options.force_shared else find_sharing(work, mark.foreign)
+    result = mark.result(step.status)
+    shared = None if options.force_shared else policy.find_sharing(work, mark.foreign)
     if shared is not None:
         if not options.dry_run:
             marks.delete()
         raise shared
     if options.dry_run:
-        return report._replace(accepted=() if step.accepts is None else step.accepts.lost)
+        return result._replace(accepted=() if step.accepts is None else step.accepts.lost)
     if options.lakefs_stopped:
         confirm_stopped(store)
-    put_last(store, roots.refs)
-    if report.summary is not None:
+    known_refs.put_last(store, roots.refs)
+    if result.summary is not None:
         runtime.on_step("gc:write-marks")
         marks.put_others(mark.others)
-        marks.put_summary(report.summary)
-        move_state(
-            repository,
-            seen,
-            phase=Phase.CONDEMNED,
-            epoch=epoch,
-            mark=marks.name,
-            grace=options.grace,
-        )
-        write_report(store, epoch, report, now)
-    return report._replace(status=status_of(repository, gc_protocol.look(store)))
+        marks.put_summary(result.summary)
+        changes = {"epoch": epoch, "mark": marks.name, "grace": options.grace}
+        state.move_state(repository, seen, phase=Phase.CONDEMNED, **changes)
+        report.write_report(store, epoch, result, now)
+    return result._replace(status=state.status_of(repository, gc_protocol.look(store)))
 
 
 def _sweep(step: Step, reach: Reach) -> GcReport:
@@ -321,20 +273,20 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
     if step.options.dry_run:
         this.find()
         this.preview()
-        return this.report(step.status)
+        return this.result(step.status)
     if seen.state.phase is Phase.CONDEMNED:
         # Before the sweep begins, as writers wait for its end. A failure changes nothing.
         repository.lake.runtime.on_step("gc:prepare")
-        check_lists(repository, seen)
+        state.check_lists(repository, seen)
         this.prepare()
     with SweepLease(repository, seen, now) as lease:
         this.marks.check_age(now, work.times.grace)
-        write_fields(store, seen.state.epoch, "sweeping", fields_of(this.find()), now)
+        report.write_fields(store, seen.state.epoch, "sweeping", report.fields_of(this.find()), now)
         this.run(lease)
-        report = this.report(step.status)
-        write_report(store, seen.state.epoch, report, now)
-        put_last(store, this.refs)
-    return report._replace(status=status(repository))
+        result = this.result(step.status)
+        report.write_report(store, seen.state.epoch, result, now)
+        known_refs.put_last(store, this.refs)
+    return result._replace(status=status(repository))
 
 
 class Sweep:
@@ -345,12 +297,12 @@ class Sweep:
     """
 
     def __init__(self, step: Step, reach: Reach) -> None:
-        self.marks = Marks(step.work.store, step.work.seen.state.mark)
+        self.marks = state.Marks(step.work.store, step.work.seen.state.mark)
         self.refs = step.refs
         self._work = reach.work
         self._store = reach.work.store
         self._reach = reach
-        self._garbage = GarbageCounter()
+        self._garbage = report.GarbageCounter()
         self._spared = 0
         self._others: list[Doomed] = []
         self._left = 0
@@ -398,7 +350,7 @@ class Sweep:
         """
         trees = [each for each in self._others if each.kind == "metarange"]
         names = [each.key.removeprefix(SSTABLES) for each in trees]
-        add_expired(self._store, lease.state.epoch, names)
+        state.add_expired(self._store, lease.state.epoch, names)
         # A tree is deleted before the objects that it refers to.
         self._delete(_garbage(trees), lease)
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
@@ -411,7 +363,7 @@ class Sweep:
             if uploads is not None:
                 uploads.abort(key, UploadId(upload))
 
-    def report(self, status: GcStatus) -> GcReport:
+    def result(self, status: GcStatus) -> GcReport:
         """Return the report of the objects that `run` has deleted, or `preview` has counted."""
         return GcReport(
             Action.SWEPT,
@@ -436,7 +388,7 @@ class Sweep:
             return
         later = []
         for part, listed in tasks.list_parts(work, tasks.recent_lakefs_parts(work)):
-            check_stopped(work, listed.newest)
+            policy.check_stopped(work, listed.newest)
             later += [part] * bool(listed.later)
         self._reach.check_not_ahead(later)
 
@@ -497,11 +449,8 @@ class Sweep:
 
     def _rest(self, roots: Roots) -> list[Doomed]:
         """Return condemned objects, other than data objects and tables, that are still garbage."""
-        doomed = {
-            (each.key, each.kind)
-            for each in self.marks.others()
-            if each.kind not in tasks.KINDS_OF_TABLES.values()
-        }
+        others = ((each.key, each.kind) for each in self.marks.others())
+        doomed = {each for each in others if each[1] not in tasks.KINDS_OF_TABLES.values()}
         if not doomed:
             return []
         found = [each for each in iter_rest(self._reach, roots) if (each.key, each.kind) in doomed]
@@ -515,7 +464,7 @@ class Sweep:
         for name in self.marks.data_parts():
             kind = tasks.kind_of_part(name)
             if kind == "lakefs" and work.lakefs is None:
-                self._spared += len(self.marks.data(name)) // RECORD
+                self._spared += len(self.marks.data(name)) // state.RECORD
             else:
                 keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
                 parts.append(tasks.part_named(work, name, keys=keys))

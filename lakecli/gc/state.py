@@ -24,32 +24,10 @@ from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import GC
 from lakecli.base.parsing import parse_json_object
 from lakecli.errors import IntegrityError, NothingToDo, Refused
-from lakecli.gc.report import (
-    KINDS,
-    MAX_SUMMARY_SIZE,
-    Doomed,
-    GarbageSummary,
-    GcStatus,
-    dump_summary,
-    parse_summary,
-)
+from lakecli.gc import report
+from lakecli.gc.report import Doomed, GcStatus
 from lakecli.remote import gc_protocol
-from lakecli.remote.gc_protocol import (
-    EXPIRED,
-    KEEPS,
-    LEASE,
-    MAX_EXPIRED_SIZE,
-    REFRESHING,
-    STALE_AFTER,
-    DamagedState,
-    GcState,
-    NewerState,
-    ObservedState,
-    Phase,
-    StateMoved,
-    read_expired,
-    store_now,
-)
+from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, GcState, ObservedState, Phase
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import all_kept, find_take_over
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
@@ -113,17 +91,17 @@ class Marks:
             lines.append(line)
         self._put("others", "".join(lines).encode("ascii"))
 
-    def put_summary(self, summary: GarbageSummary) -> None:
+    def put_summary(self, summary: report.GarbageSummary) -> None:
         """Write the summary by branch and tag."""
-        self._put("summary", dump_summary(summary))
+        self._put("summary", report.dump_summary(summary))
 
-    def summary(self) -> GarbageSummary | None:
+    def summary(self) -> report.GarbageSummary | None:
         """Return the summary by branch and tag; ``None`` if it is missing or damaged.
 
         No error is raised, since the summary is for display only.
         """
         try:
-            return parse_summary(self._get("summary", MAX_SUMMARY_SIZE))
+            return report.parse_summary(self._get("summary", report.MAX_SUMMARY_SIZE))
         except LostMarks:
             return None
 
@@ -168,7 +146,7 @@ class Marks:
 
     def others(self) -> list[Doomed]:
         """Return all other condemned objects."""
-        found = []
+        found: list[Doomed] = []
         for line in self._get("others", MAX_OTHERS_SIZE).splitlines():
             try:
                 found.append(_parse_doomed(line))
@@ -209,7 +187,7 @@ def check_lists(repository: Repository, seen: ObservedState) -> None:
 
 def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks) -> None:
     if gc_protocol.look(repository.store).version != seen.version:
-        raise StateMoved(
+        raise gc_protocol.StateMoved(
             f"another machine has ended the garbage collection of {repository.store.uri}",
             hint=f"see its state: `gc status {repository.uri}`",
         ) from error
@@ -220,7 +198,7 @@ def _parse_doomed(line: bytes) -> Doomed:
     key, size, kind = fields["key"], fields["size"], fields["kind"]
     if not isinstance(key, str) or type(size) is not int or not 0 <= size < _MAX_OBJECT:
         raise ValueError("a key or a size is none")
-    if kind not in KINDS or not key.startswith(KINDS[kind][0]):
+    if kind not in report.KINDS or not key.startswith(report.KINDS[kind][0]):
         raise ValueError(f"a key of another kind than {kind!r}")
     return Doomed(key, size, kind)
 
@@ -242,22 +220,17 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
 
     Earlier records of the epoch are kept, since this sweep may continue an interrupted sweep.
     """
-    key = f"{EXPIRED}{epoch}"
-    noted = set(read_expired(store, key))
+    key = f"{gc_protocol.EXPIRED}{epoch}"
+    noted = set(gc_protocol.read_expired(store, key))
     new = set(trees) - noted
     for info in store.list(f"{key}-"):
-        new.difference_update(read_expired(store, info.key))
+        new.difference_update(gc_protocol.read_expired(store, info.key))
     if not new:
         return
-    body = _pack_ids(new | noted)
-    if len(body) > MAX_EXPIRED_SIZE:
-        key, body = f"{key}-{min(new)}", _pack_ids(new)
+    body = bytes.fromhex("".join(sorted(new | noted)))
+    if len(body) > gc_protocol.MAX_EXPIRED_SIZE:
+        key, body = f"{key}-{min(new)}", bytes.fromhex("".join(sorted(new)))
     store.put(key, body, ANY)
-
-
-def _pack_ids(ids: Iterable[str]) -> bytes:
-    """Return hex IDs as 32 bytes each, in ascending order."""
-    return b"".join(bytes.fromhex(each) for each in sorted(ids))
 
 
 class SweepBegan(Refused):
@@ -293,15 +266,14 @@ def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
     """Return the status that follows from an observed state, without refs dumps."""
     state = seen.state
     sweep_at = resume_at = None
-    summary = Marks(repository.store, state.mark).summary() if state.mark else None
+    marks = Marks(repository.store, state.mark)
+    summary = marks.summary() if state.mark else None
     if seen.since is not None and state.phase is Phase.CONDEMNED:
-        newest = Marks(repository.store, state.mark).newest() or seen.since
-        sweep_at = max(seen.since, newest) + state.grace + STALE_AFTER
+        sweep_at = max(seen.since, marks.newest() or seen.since) + state.grace + STALE_AFTER
     if seen.since is not None and state.phase is Phase.SWEEPING:
         resume_at = seen.since + LEASE
-    return GcStatus(
-        state.phase, state.epoch, state.grace, seen.since, sweep_at, resume_at, summary=summary
-    )
+    times = state.grace, seen.since, sweep_at, resume_at
+    return GcStatus(state.phase, state.epoch, *times, summary=summary)
 
 
 def undo(repository: Repository, *, force: bool = False) -> GcStatus:
@@ -327,9 +299,9 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
     store = repository.store
     try:
         seen = gc_protocol.look(store)
-    except NewerState:
+    except gc_protocol.NewerState:
         raise
-    except DamagedState:
+    except gc_protocol.DamagedState:
         if not force:
             raise
         seen = gc_protocol.look_at_damage(store)
@@ -345,7 +317,7 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
                     f"`gc undo --force {repository.uri}`",
                 )
             _check_lease_is_over(repository, seen)
-    end_state(repository, seen, store_now(store))
+    end_state(repository, seen, gc_protocol.store_now(store))
 
 
 def end_state(repository: Repository, seen: ObservedState, now: datetime) -> None:
@@ -362,7 +334,7 @@ def end_state(repository: Repository, seen: ObservedState, now: datetime) -> Non
 def _check_lease_is_over(repository: Repository, seen: ObservedState) -> None:
     assert seen.since is not None
     until = seen.since + LEASE
-    if store_now(repository.store) <= until:
+    if gc_protocol.store_now(repository.store) <= until:
         raise SweepBegan(
             "a sweep may be running and may still delete objects",
             hint=f"end it by force after {until:%Y-%m-%dT%H:%M:%SZ}: "
@@ -384,10 +356,14 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
         if is_left or mark_name == ended:
             stale.append(info.key)
     last = state.epoch if state.phase is Phase.IDLE else state.epoch - 1
-    for info in store.list(KEEPS):
-        epoch = info.key.removeprefix(KEEPS).partition("/")[0]
+    for info in store.list(gc_protocol.KEEPS):
+        epoch = info.key.removeprefix(gc_protocol.KEEPS).partition("/")[0]
         if epoch.isdecimal() and int(epoch) <= last:
             stale.append(info.key)
-    stale += [info.key for info in store.list(REFRESHING) if info.modified_at < now - _LEFT_FOR]
+    stale += [
+        info.key
+        for info in store.list(gc_protocol.REFRESHING)
+        if info.modified_at < now - _LEFT_FOR
+    ]
     if stale:
         store.delete(stale)

@@ -70,31 +70,16 @@ def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> It
         work.progress.advance(parts=1)
 
 
-class DataPart(NamedTuple):
-    """A part of the data objects of lakecli.
+class ListingPart(NamedTuple):
+    """A part of the data objects of lakecli or of lakeFS.
 
     Attributes:
+        name: the name of the part's list of condemned objects; of lakecli's: two hex digits, or
+            ``all``.
         before: time in unix seconds; objects written at or after this time are only counted.
-        keys: whether to return the versions of the old objects; the keys follow from the digests.
-    """
-
-    prefix: str
-    before: float
-    keys: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the part's list of condemned objects: two hex digits, or ``all``."""
-        return self.prefix.removeprefix(layout.DATA).partition("/")[0] or "all"
-
-
-class LakeFsPart(NamedTuple):
-    """A part of the data objects of lakeFS.
-
-    Attributes:
-        name: the name of the part's list of condemned objects.
-        before: time in unix seconds; objects written at or after this time are only counted.
-        keys: whether to return the keys and versions of the old objects.
+        keys: whether to return the versions of the old objects, and the keys of lakeFS's; the keys
+            of lakecli's follow from the digests.
+        prefix: the prefix of the keys of lakecli's objects; ``""`` for objects of lakeFS.
         last_dump: time of the last refs dump; objects that lakeFS wrote later are only counted.
         is_later: return as `records` only the objects that lakeFS wrote after `last_dump`.
     """
@@ -102,11 +87,9 @@ class LakeFsPart(NamedTuple):
     name: str
     before: float
     keys: bool = False
+    prefix: str = ""
     last_dump: LastDump | None = None
     is_later: bool = False
-
-
-ListingPart = DataPart | LakeFsPart
 
 
 class PartListing(NamedTuple):
@@ -181,8 +164,9 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
     """
     before = work.times.cutoff.timestamp()
     if kind_of_part(name) == "data":
-        return DataPart(layout.DATA if name == "all" else f"{layout.DATA}{name}/", before, keys)
-    return LakeFsPart(name, before, keys, work.last_dump)
+        prefix = layout.DATA if name == "all" else f"{layout.DATA}{name}/"
+        return ListingPart(name, before, keys, prefix)
+    return ListingPart(name, before, keys, last_dump=work.last_dump)
 
 
 def kind_of_part(name: str) -> str:
@@ -199,11 +183,10 @@ def list_parts(
 
 def list_part(location: Location, part: ListingPart) -> PartListing:
     """List the objects of one part."""
-    store = location.store()
-    return _list_lakefs(store, part) if isinstance(part, LakeFsPart) else _list_data(store, part)
+    return (_list_data if part.prefix else _list_lakefs)(location.store(), part)
 
 
-def _list_data(store: ObjectStore, part: DataPart) -> PartListing:
+def _list_data(store: ObjectStore, part: ListingPart) -> PartListing:
     before = datetime.fromtimestamp(part.before, UTC)
     records = bytearray()
     versions: list[Version] = []
@@ -222,7 +205,7 @@ def _list_data(store: ObjectStore, part: DataPart) -> PartListing:
     return PartListing(part.name, bytes(records), objects, size, foreign, versions=tuple(versions))
 
 
-def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
+def _list_lakefs(store: ObjectStore, part: ListingPart) -> PartListing:
     """List objects of lakeFS.
 
     If several objects have the same name, only the first may be garbage, and the others are kept.
@@ -250,16 +233,8 @@ def _list_lakefs(store: ObjectStore, part: LakeFsPart) -> PartListing:
         names.add(digest)
     records = b"".join(each + old[each].size.to_bytes(8) for each in sorted(old))
     found = [old[each] for each in sorted(old)] if part.keys else []
-    return PartListing(
-        part.name,
-        records,
-        objects,
-        size,
-        newest=newest[0],
-        later=later,
-        keys=tuple(info.key for info in found),
-        versions=tuple(info.version for info in found),
-    )
+    keys, versions = tuple(info.key for info in found), tuple(info.version for info in found)
+    return PartListing(part.name, records, objects, size, 0, newest[0], later, keys, versions)
 
 
 def _iter_lakefs(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
@@ -469,8 +444,7 @@ def kinds_of(
                 key, at = layout.SSTABLES + each.id, tables[each.id].modified_at
                 check_not_newer(work, key, at)
                 dumped = work.last_dump
-                is_later = dumped is not None and dumped.is_before(at, None)
-                if dumped is not None and is_later and each.id not in renewed:
+                if dumped is not None and dumped.is_before(at, None) and each.id not in renewed:
                     raise LakeFsAhead(work, key, dumped)
             elif not each.ours:
                 continue

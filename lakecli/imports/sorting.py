@@ -24,12 +24,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.temporary_files import replacing
-from lakecli.engine.errors_as_json import carried, new_nonce
+from lakecli.engine.errors_as_json import carrying_errors, new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
-from lakecli.engine.spark_joins import RESULT, frame_by_number
+from lakecli.engine.spark_joins import RESULT, arrow_batches, frame_by_number, task_number
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
-from lakecli.errors import LakeError
 from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
@@ -303,30 +302,22 @@ def _read(
     only = None if wanted is None else pa.array(sorted(wanted), pa.int32())
     numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
     pieces = chain.from_iterable(portions[number].pieces for number in numbers)
-    try:
+    with carrying_errors(nonce):
         for rows in chain.from_iterable(piece.rows(now) for piece in pieces):
             places = pa.array([bisect_right(starts, key) for key in rows.keys], pa.int32())
             batch = batch_of(rows).append_column(INTERVAL, places)
             yield batch if only is None else batch.filter(pc.is_in(places, only))
-    except LakeError as error:
-        raise carried(error, nonce) from error
 
 
 def _import(
     batches: Iterator[Any], *, task: Task, parts: list[ImportPart], scratch: Scratch | None
 ) -> Iterator[Any]:
     """Import the interval that a partition contains, on an executor."""
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    number = context.partitionId()
+    number = task_number()
 
     def import_interval(part: ImportPart) -> ImportedPart:
         rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
         return import_rows(task, NumberedPart(number, part), rows, Failures())
 
     _, result = apply(import_interval, scratch, (number, parts[number]))
-    body = dump_value(result)
-    yield pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int32()), "body": [body]})
+    yield from arrow_batches(RESULT, [(number, dump_value(result))])

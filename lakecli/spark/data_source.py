@@ -24,14 +24,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceWriter,
-    InputPartition,
-    WriterCommitMessage,
-)
+from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
 from lakecli.base.model import Difference, MetarangeId
@@ -48,14 +41,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.reading.merge_points import find_merge_points
 from lakecli.repository.reading.view import commit_at
+from lakecli.spark import file_writer
 from lakecli.spark.entries import SHARE, EntriesReader, Window, take_snapshot
-from lakecli.spark.file_writer import (
-    ROW_GROUP,
-    TableFileWriter,
-    UploadedFile,
-    layout_of,
-    new_write_id,
-)
 from lakecli.spark.record_columns import COLUMNS, COMMITS, DIFF, ENTRIES, check_schema, chosen
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.schemas import arrow_schema
@@ -68,7 +55,7 @@ _OPTIONS: Final = frozenset(
 )
 
 
-class LakefsSource(DataSource):
+class LakefsSource(datasource.DataSource):
     """Entries, commits, refs or differences of a repository of this machine, as rows.
 
     Options:
@@ -132,7 +119,7 @@ class LakefsSource(DataSource):
         self._check_opened()
         return self._schema
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
         """Return the reader of the rows.
 
         Args:
@@ -147,7 +134,7 @@ class LakefsSource(DataSource):
             return DiffReader(self._moment, schema, entries_per_partition=self._share)
         return RecordsReader(self._moment, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+    def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:  # noqa: FBT001
         """Return the writer of a table; its options are `WRITE_OPTIONS`."""
         with told():
             return SourceTableWriter(self._given, schema, overwrite=overwrite, home=self.home)
@@ -228,7 +215,7 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
         ]
 
 
-class RecordsReader(DataSourceReader):
+class RecordsReader(datasource.DataSourceReader):
     """Reads commits or refs, whose rows the driver puts into the partitions."""
 
     def __init__(self, rows: list[Row], schema: StructType) -> None:
@@ -239,14 +226,14 @@ class RecordsReader(DataSourceReader):
         """Return the state to pickle, without the rows: the partitions contain them."""
         return {"_schema": self._schema, "_rows": []}
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[datasource.InputPartition]:
         """Return the rows in groups."""
         return [
-            InputPartition(self._rows[start : start + ROWS])
+            datasource.InputPartition(self._rows[start : start + ROWS])
             for start in range(0, len(self._rows), ROWS)
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         yield _batch(arrow_schema(self._schema), partition.value)
 
@@ -292,7 +279,7 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         return ComparedTrees(location, points.base, before, after, window)
 
 
-class DiffReader(DataSourceReader):
+class DiffReader(datasource.DataSourceReader):
     """Reads the differences of two trees; with a merge base, also the conflicts."""
 
     def __init__(
@@ -302,18 +289,18 @@ class DiffReader(DataSourceReader):
         self._schema = schema
         self._target = entries_per_partition
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[datasource.InputPartition]:
         """Return the intervals of keys in which the trees differ."""
         trees, (start, stop) = self._trees, self._trees.window
         with told():
             store = trees.location.trees()
             sides = Sides(store, trees.base, *map(store.metarange, (trees.right, trees.left)))
             return [
-                InputPartition(Window(each.start, each.stop))
+                datasource.InputPartition(Window(each.start, each.stop))
                 for each in intervals(sides, entries=self._target, start=start, stop=stop)
             ]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
         trees, (start, stop) = self._trees, partition.value
         schema = arrow_schema(self._schema)
@@ -360,13 +347,13 @@ _TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "b
 
 
 @dataclass
-class _Files(WriterCommitMessage):
+class _Files(datasource.WriterCommitMessage):
     """The files that one task has uploaded."""
 
-    files: list[UploadedFile]
+    files: list[file_writer.UploadedFile]
 
 
-class SourceTableWriter(DataSourceArrowWriter):
+class SourceTableWriter(datasource.DataSourceArrowWriter):
     """Writes a table; see `lakecli.spark.write_table` for the options and the errors."""
 
     def __init__(
@@ -388,15 +375,15 @@ class SourceTableWriter(DataSourceArrowWriter):
             self._is_needed = target.begin(expected=self._base, read=(), commits=True)
             if self._is_needed:
                 self._base = target.base.id
-            layout = layout_of(
+            layout = file_writer.layout_of(
                 check.adapted_schema,
                 format="parquet",
                 partition_by=self._by,
                 options=self._options,
                 version=pyspark.__version__,
             )
-            self._writer = TableFileWriter(
-                StoreLocation.of(repository), layout, new_write_id(repository)
+            self._writer = file_writer.TableFileWriter(
+                StoreLocation.of(repository), layout, file_writer.new_write_id(repository)
             )
 
     @property
@@ -415,7 +402,7 @@ class SourceTableWriter(DataSourceArrowWriter):
             repository, branch, self._prefix, mode=self._mode, batch=batch, check=check.check
         )
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> datasource.WriterCommitMessage:
         """Write and upload the rows of one task."""
         with told():
             if not self._is_needed:
@@ -432,13 +419,13 @@ class SourceTableWriter(DataSourceArrowWriter):
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(_with_texts(batch, self._writer.layout.partition_by, stored))
-            if sum(each.nbytes for each in waiting) >= ROW_GROUP:
+            if sum(each.nbytes for each in waiting) >= file_writer.ROW_GROUP:
                 yield from _sorted(waiting, len(self._by))
                 waiting = []
         if waiting:
             yield from _sorted(waiting, len(self._by))
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[datasource.WriterCommitMessage | None]) -> None:
         """Commit the files of the successful tasks."""
         with told(), opened(self._uri, home=self._home) as repository:
             target = self._target(repository, self._check(repository))
@@ -450,7 +437,7 @@ class SourceTableWriter(DataSourceArrowWriter):
             committer = self._options.get("committer") or getpass.getuser()
             commit_files(repository, target, files, **what, committer=committer, metadata={})
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[datasource.WriterCommitMessage | None]) -> None:
         """Do nothing: no entry refers to the uploaded files, so garbage collection deletes them."""
 
 

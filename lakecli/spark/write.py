@@ -23,17 +23,7 @@ from lakecli.engine.spark_runner import raise_translated
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
-from lakecli.spark.file_writer import (
-    RESULT_DDL,
-    FileLayout,
-    TableFileWriter,
-    UploadedFile,
-    arranged,
-    header_of,
-    layout_of,
-    new_entries,
-    new_write_id,
-)
+from lakecli.spark import file_writer
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.sessions import check_server, hints_told, names_of, opened, option_text, user_of
 from lakecli.spark.table_files import origins
@@ -162,7 +152,7 @@ def write_table(
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
         frame = check.adapted(frame)
-        layout = layout_of(
+        layout = file_writer.layout_of(
             frame.schema,
             format=format,
             partition_by=partition_by,
@@ -170,7 +160,7 @@ def write_table(
             version=str(spark.version),
         )
         if format == "csv":
-            header = header_of(frame, partition_by=partition_by, options=given)
+            header = file_writer.header_of(frame, partition_by=partition_by, options=given)
             layout = layout._replace(header=header)
         files = _upload(frame, repository, layout, given)
         made = None
@@ -189,7 +179,7 @@ def write_table(
 def commit_files(
     repository: Repository,
     target: WriteTarget,
-    files: Sequence[UploadedFile],
+    files: Sequence[file_writer.UploadedFile],
     *,
     uri: str,
     message: str,
@@ -206,19 +196,26 @@ def commit_files(
 
 
 def _claimed(
-    repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
+    repository: Repository, target: WriteTarget, files: Sequence[file_writer.UploadedFile]
 ) -> list[tuple[bytes, ClaimedValue]]:
     """Claim the objects of files again, because much time may have passed since the upload."""
-    entries = new_entries(repository, target.prefix, files)
+    entries = file_writer.new_entries(repository, target.prefix, files)
     return Retries(DRIVERS).call(partial(claim_values, repository, entries))
 
 
 def _upload(
-    frame: DataFrame, repository: Repository, layout: FileLayout, options: Mapping[str, Any]
-) -> list[UploadedFile]:
+    frame: DataFrame,
+    repository: Repository,
+    layout: file_writer.FileLayout,
+    options: Mapping[str, Any],
+) -> list[file_writer.UploadedFile]:
     """Write and upload all rows."""
-    writer = TableFileWriter(StoreLocation.of(repository), layout, new_write_id(repository))
-    rows = arranged(frame, layout, {name: option_text(value) for name, value in options.items()})
+    writer = file_writer.TableFileWriter(
+        StoreLocation.of(repository), layout, file_writer.new_write_id(repository)
+    )
+    rows = file_writer.arranged(
+        frame, layout, {name: option_text(value) for name, value in options.items()}
+    )
     nonce = new_nonce()
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
@@ -228,7 +225,10 @@ def _upload(
             raise carried(hint_for_executors(error), nonce) from error
 
     try:
-        files = [UploadedFile(*row) for row in rows.mapInArrow(write, RESULT_DDL).collect()]
+        files = [
+            file_writer.UploadedFile(*row)
+            for row in rows.mapInArrow(write, file_writer.RESULT_DDL).collect()
+        ]
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
     return writer.or_empty(files)

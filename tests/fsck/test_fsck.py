@@ -12,7 +12,7 @@ from lakecli.engine.runner import count_head_entries
 from lakecli.errors import IntegrityError
 from lakecli.fsck.check import fsck, summarise
 from lakecli.fsck.findings import FsckCounts
-from lakecli.fsck.index import hash_objects
+from lakecli.fsck.hashing import hash_objects
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit

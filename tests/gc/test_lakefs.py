@@ -38,7 +38,7 @@ from lakecli.gc.policy import (
 from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
 from lakecli.gc.tasks import (
     LAKEFS_PART,
-    LakeFsPart,
+    ListingPart,
     PartListing,
     _names_between,
     _old_prefixes,
@@ -771,7 +771,7 @@ def test_a_large_namespace_is_listed_from_the_first_server_to_two_days_ahead(
     assert [part.name for part in parts] == [LAKEFS_PART + each for each in everything]
     assert old.name == f"{LAKEFS_PART}outside"
     assert {part.before for part in (*parts, old)} == {times.cutoff.timestamp()}
-    dumps = {part.last_dump for part in (*parts, old) if isinstance(part, LakeFsPart)}
+    dumps = {part.last_dump for part in (*parts, old)}
     assert dumps == {LastDump(now - DAY)}
     recent = [LAKEFS_PART + each for each in _names_between(times.cutoff - 2 * DAY, now + 2 * DAY)]
     assert [part.name for part in recent_lakefs_parts(work)] == recent
@@ -787,7 +787,7 @@ def test_a_part_has_the_counts_of_all_objects_and_the_records_of_the_old_ones() 
         store.put(name, b"12345", ANY)
     time.pass_by(DAY)
     store.put(names[2], b"123", ANY)
-    part = LakeFsPart(f"{LAKEFS_PART}gp0", time.now.timestamp())
+    part = ListingPart(f"{LAKEFS_PART}gp0", time.now.timestamp())
     found = list_part(OpenStore(store), part._replace(keys=True))
     digests = sorted((blake3_of(name.encode()), name) for name in names[:2])
     assert found == PartListing(
@@ -812,7 +812,7 @@ def test_of_several_objects_with_one_name_the_first_counts(old: int) -> None:
     store.put(keys[old], b"old", ANY)
     time.pass_by(DAY)
     store.put(keys[1 - old], b"young", ANY)
-    part = LakeFsPart(f"{LAKEFS_PART}everywhere", time.now.timestamp())
+    part = ListingPart(f"{LAKEFS_PART}everywhere", time.now.timestamp())
     found = list_part(OpenStore(store), part)
     record = blake3_of(STAGED.encode()) + len(b"old").to_bytes(8)
     assert (found.records, found.objects) == (b"" if old else record, 2)

@@ -272,8 +272,7 @@ def test_a_keep_that_goes_while_keeps_are_read_hides_no_other() -> None:
 def test_expired_trees_that_one_list_cannot_hold_go_into_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("lakecli.gc.state", "lakecli.remote.gc_protocol"):
-        monkeypatch.setattr(f"{module}.MAX_EXPIRED_SIZE", 64)
+    monkeypatch.setattr("lakecli.remote.gc_protocol.MAX_EXPIRED_SIZE", 64)
     store = MemoryStore(MemoryBucket(), "ns/")
     a, b, c, d, e = (digit * 64 for digit in "abcde")
     for trees in ([a], [a, b], [c, d], [c, e], [d]):  # the later ones by sweeps that go on

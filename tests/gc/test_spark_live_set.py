@@ -37,7 +37,7 @@ from lakecli.gc.live_set import (
     Reading,
     Remainder,
     SparkLiveSet,
-    counts_row,
+    counts_rows,
     group_names,
     open_live,
     read_digests,
@@ -402,7 +402,7 @@ def test_without_the_right_to_write_the_set_is_here(
 
 def test_rows_become_records_again() -> None:
     keys, versions = [f"k{number}" for number in range(200)], ["v"] * 200
-    batches = [counts_row(3, [7, "x"]), *rows(3, RECORDS, keys, versions)]
+    batches = [*counts_rows(3, [7, "x"]), *rows(3, RECORDS, keys, versions)]
     found = Remainder(iter(batches))
     assert found.records == RECORDS
     assert (found.keys, found.versions) == (keys, versions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import Any, NoReturn
 
 import pytest
@@ -21,7 +22,7 @@ from lakecli.gc.live_set import (
     DigestSet,
     Reading,
     SparkLiveSet,
-    counts_row,
+    counts_rows,
     garbage_of,
     keep_listed,
     open_live,
@@ -29,7 +30,7 @@ from lakecli.gc.live_set import (
 )
 from lakecli.gc.run import Action, GcOptions, Sweep, advance
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
-from lakecli.gc.tasks import DataPart, LakeFsPart, PartListing
+from lakecli.gc.tasks import ListingPart, PartListing
 from lakecli.stores.contract import Version
 from lakecli.stores.memory import MemoryStore
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
@@ -46,7 +47,7 @@ def test_joins_condemn_and_delete_the_same(
 ) -> None:
     monkeypatch.setattr(places, "FEW", few)
     monkeypatch.setattr(places, "OBJECTS_PER_PREFIX", 1)
-    monkeypatch.setattr(live_set, "_BATCH", 7)
+    monkeypatch.setattr("lakecli.engine.spark_joins.BATCH_ROWS", 7)
     steps = []
     for runner in (LocalRunner(), place.runner(InProcess())):
         condemned = collect(place.directory, runner, Action.CONDEMNED)
@@ -137,7 +138,8 @@ def test_references_that_were_read_here_are_written_too() -> None:
 
 def test_parts_with_a_prefix_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_set, "digits_for", lambda _store: 3)
-    whole, one, of_lakefs = DataPart(DATA, 1.0), DataPart(f"{DATA}ab/", 1.0), LakeFsPart("x", 1.0)
+    whole, one = (ListingPart(name, 1.0, prefix=DATA) for name in ("all", "ab"))
+    one, of_lakefs = one._replace(prefix=f"{DATA}ab/"), ListingPart("x", 1.0)
     pieces = [one._replace(prefix=f"{DATA}ab/{digit}") for digit in "0123456789abcdef"]
     tasks = live_set.tasks_of(MemoryStore(), [whole, one, of_lakefs])
     assert tasks == [(0, whole), *((1, each) for each in pieces), (2, of_lakefs)]
@@ -158,7 +160,7 @@ def test_the_counts_of_all_tasks_of_a_part_are_added() -> None:
     scratch = Scratch(OpenStore(store), bytes(16))  # type: ignore[arg-type]
     read = Reading(scratch, "nonce")
     tasks = [[3, 30, 1, "older", 2], [4, 40, 2, "newer", 0], [5, 50, 0, "", 0]]
-    batches = [*(counts_row(0, counts) for counts in tasks), *rows(0, RECORDS)]
+    batches = [*chain.from_iterable(counts_rows(0, counts) for counts in tasks), *rows(0, RECORDS)]
     (result,) = keep_listed(iter(batches), names=["all", "other"], read=read)
     (body,) = result.column("body").to_pylist()
     found = take_value(scratch, load_value(body))
