@@ -21,8 +21,11 @@ RESULT: Final = "number int, body binary"
 BATCH_ROWS: Final = 65_536
 """Maximum number of rows in a batch of Arrow."""
 
-RowsTask = Callable[[Iterator[Any]], Iterator[Any]]
-"""A function for ``mapInArrow``: from batches of Arrow to batches of Arrow."""
+Batches = Iterator[Any]
+"""Rows as batches of Arrow, which is imported on executors only."""
+
+RowsTask = Callable[[Batches], Batches]
+"""A function for ``mapInArrow``."""
 
 _KINDS: Final = {"int": "int32", "bigint": "int64", "string": "string", "binary": "binary"}
 """Arrow's types, by Spark's."""
@@ -57,23 +60,21 @@ def frame_by_part(runner: SparkRunner, task: RowsTask, parts: Sequence[Any], col
     return placed.mapInArrow(task, columns)
 
 
-def arrow_batches(columns: str, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
+def arrow_batches(names: str, rows: Iterable[Sequence[Any]]) -> Batches:
     """Yield rows as batches of Arrow.
 
     Args:
-        columns: names and types, in Spark's DDL.
+        names: names and types of the columns, in Spark's DDL.
     """
     import pyarrow as pa
 
-    schema = pa.schema((name, _KINDS[kind]) for name, kind in map(str.split, columns.split(", ")))
+    schema = pa.schema((name, _KINDS[kind]) for name, kind in map(str.split, names.split(", ")))
     for some in batches(rows, BATCH_ROWS):
-        values = zip(schema.types, zip(*some, strict=True), strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(each, kind) for kind, each in values], schema=schema
-        )
+        columns = zip(zip(*some, strict=True), schema.types, strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(*each) for each in columns], schema=schema)
 
 
-def rows_in(batches: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def rows_in(batches: Batches) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of batches of Arrow."""
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -87,9 +88,7 @@ def task_number() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def carrying(
-    batches: Iterator[Any], rows_of: Callable[..., Iterator[Any]], nonce: str
-) -> Iterator[Any]:
+def carrying(batches: Batches, rows_of: Callable[..., Batches], nonce: str) -> Batches:
     """Call `rows_of` with the values of each row of `batches`; yield the rows that it returns.
 
     A `LakeError` is raised again in the form in which Spark sends it to the driver.
@@ -104,7 +103,7 @@ def as_stat(counts: Sequence[Any]) -> bytes:
     return json.dumps(counts).encode("ascii")
 
 
-def result_rows(number: int, value: Any, scratch: Scratch | None, nonce: str) -> Iterator[Any]:  # noqa: ANN401 - of any class
+def result_rows(number: int, value: Any, scratch: Scratch | None, nonce: str) -> Batches:  # noqa: ANN401 - of any class
     """Yield the row that reports the result of a part."""
     with carrying_errors(nonce):
         body = dump_value(keep_value(scratch, value))

@@ -20,6 +20,7 @@ from lakecli.engine.scratch import Kept
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.fsck import spark_jobs
 from lakecli.fsck.hashing import Hashing, LakeFsContents, ObjectInterval, divide_part, hash_interval
+from lakecli.fsck.spark_jobs import Checking, RangeResult, ToRead, name_of
 from lakecli.repository.contract import Repository
 from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex
 from lakecli.stores.contract import ObjectStore, size_of
@@ -36,18 +37,14 @@ class JoinedIndex(ObjectIndex):
     """
 
     def __init__(
-        self,
-        store: ObjectStore,
-        runner: SparkRunner,
-        checking: spark_jobs.Checking,
-        progress: Progress,
+        self, store: ObjectStore, runner: SparkRunner, checking: Checking, progress: Progress
     ) -> None:
         super().__init__(store)
         self._runner = runner
         self._checking = checking
         self._progress = progress
         self.count = 0
-        self._results: dict[RangeId, spark_jobs.RangeResult] = {}
+        self._results: dict[RangeId, RangeResult] = {}
         self._staged: dict[bytes, int | None] = {}
         self._facts: dict[bytes, int | None] = {}
         self._asks = False
@@ -78,10 +75,10 @@ class JoinedIndex(ObjectIndex):
             The number of bytes that were read to compare lakeFS's objects with their entries.
         """
         ids: list[RangeId] = []
-        parts: list[spark_jobs.ToRead] = []
+        parts: list[ToRead] = []
         entries = 0
         while records := tuple(islice(ranges, PART_RANGES)):
-            parts.append(spark_jobs.ToRead(len(ids), records))
+            parts.append(ToRead(len(ids), records))
             ids += [record.id for record in records]
             entries += sum(record.count for record in records)
         last = len(ids) - 1
@@ -89,21 +86,19 @@ class JoinedIndex(ObjectIndex):
             last += 1
             named = filter(None, (spark_jobs.reference(each.key, each.size) for each in some))
             recorded = filter(None, (spark_jobs.recorded_by(*each) for each in some))
-            parts.append(spark_jobs.ToRead(last, (), tuple(named), tuple(recorded)))
+            parts.append(ToRead(last, (), tuple(named), tuple(recorded)))
             entries += len(some)
         checking = self._checking
         bytes_read = 0
-        damaged = [name for key in self.damaged if (name := spark_jobs.name_of(key)) is not None]
+        damaged = [name for key in self.damaged if (name := name_of(key)) is not None]
         if checking.compares and self._others:
             bytes_read = self._compare_contents(parts)
             keys = {key for key, _ in self._defects or ()}
-            damaged += [name for key in keys if (name := spark_jobs.name_of(key)) is not None]
-            outside = frozenset(key for key in keys if spark_jobs.name_of(key) is None)
+            damaged += [name for key in keys if (name := name_of(key)) is not None]
+            outside = frozenset(key for key in keys if name_of(key) is None)
             checking = checking._replace(compares=False, damaged=outside)
         digits = digits_for(self._store)
-        lookup = spark_jobs.Lookup(
-            parts or [spark_jobs.ToRead(0, ())], max(last, 0), entries, digits, damaged
-        )
+        lookup = spark_jobs.Lookup(parts or [ToRead(0, ())], max(last, 0), entries, digits, damaged)
         for part in spark_jobs.look_up(self._runner, lookup, checking, progress=self._progress):
             self.count += part.objects
             for result in part.ranges:
@@ -113,7 +108,7 @@ class JoinedIndex(ObjectIndex):
                     self._staged.update(self._facts_of(result))
         return bytes_read
 
-    def _compare_contents(self, parts: Sequence[spark_jobs.ToRead]) -> int:
+    def _compare_contents(self, parts: Sequence[ToRead]) -> int:
         """Compare lakeFS's objects with their entries; return the number of bytes read."""
         self._defects = {}
         size = 0
@@ -130,13 +125,13 @@ class JoinedIndex(ObjectIndex):
             return None
         return Hashed(key, self._defects.get((key, checksum)), 0)
 
-    def _facts_of(self, result: spark_jobs.RangeResult) -> dict[bytes, int | None]:
+    def _facts_of(self, result: RangeResult) -> dict[bytes, int | None]:
         facts, scratch = result.facts, self._checking.scratch
         if isinstance(facts, Kept):
             facts = b"" if scratch is None else scratch.take(facts)
         return spark_jobs.facts_in(facts)
 
-    def sound(self, range_id: RangeId) -> spark_jobs.RangeResult | None:
+    def sound(self, range_id: RangeId) -> RangeResult | None:
         """Return the result of a range without problems; ``None``: it must be read again."""
         found = self._results.get(range_id)
         return found if found and found.is_sound else None
@@ -158,7 +153,7 @@ class JoinedIndex(ObjectIndex):
     def _find(self, key: str, size: int) -> int | None:
         if self._asks:
             return size_of(self._store, key)
-        name = spark_jobs.name_of(key) or b""
+        name = name_of(key) or b""
         return self._facts.get(name, self._staged.get(name, size))
 
 
@@ -172,7 +167,5 @@ def open_index(
     """
     if not isinstance(runner, SparkRunner):
         return DataIndex(repository.store)
-    checking = spark_jobs.Checking(
-        StoreLocation.of(repository), runner.scratch, new_nonce(), compares
-    )
+    checking = Checking(StoreLocation.of(repository), runner.scratch, new_nonce(), compares)
     return JoinedIndex(repository.store, runner, checking, progress)

@@ -23,6 +23,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.fsck import findings
 from lakecli.fsck.check import believed_packs, read_packs
+from lakecli.fsck.findings import Defect, Finding, FsckCounts, RepairCounts, Unrecoverable
 from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
@@ -46,12 +47,12 @@ ROUNDS: Final = 6
 
 def repair(
     repository: Repository,
-    check: Callable[[findings.FsckCounts], Iterator[findings.Finding]],
+    check: Callable[[FsckCounts], Iterator[Finding]],
     *,
     places: Collection[str] = (),
     dry_run: bool = False,
-    counts: findings.RepairCounts | None = None,
-) -> Iterator[findings.Finding | Repaired | findings.Unrecoverable]:
+    counts: RepairCounts | None = None,
+) -> Iterator[Finding | Repaired | Unrecoverable]:
     """Repair the problems that can be repaired; yield findings, repairs, and at the end the losses.
 
     Args:
@@ -65,21 +66,21 @@ def repair(
         Unreachable: the store does not answer.
         PermissionDenied: writing to the namespace is not allowed.
     """
-    counts = counts or findings.RepairCounts()
+    counts = counts or RepairCounts()
     for repaired in stored_objects.repair_cache(repository, dry_run=dry_run):
         counts.repaired += 1
         yield repaired
     reported: set[tuple[str, str, bytes | None]] = set()
     for number in range(ROUNDS):
-        counts.checked = findings.FsckCounts()
-        defects: dict[tuple[str, str], findings.Defect] = {}
+        counts.checked = FsckCounts()
+        defects: dict[tuple[str, str], Defect] = {}
         for finding in check(counts.checked):
             identity = (finding.kind, finding.name, finding.path)
             if identity not in reported:
                 reported.add(identity)
                 yield finding
             key = (finding.kind, finding.name)
-            defects.setdefault(key, findings.Defect(*key, finding.what)).add(finding)
+            defects.setdefault(key, Defect(*key, finding.what)).add(finding)
         if not defects or number == ROUNDS - 1:
             break
         repaired_any = False
@@ -98,15 +99,11 @@ def repair(
 
 
 def _repair(
-    repository: Repository,
-    defects: list[findings.Defect],
-    places: Collection[str],
-    *,
-    dry_run: bool,
+    repository: Repository, defects: list[Defect], places: Collection[str], *, dry_run: bool
 ) -> Iterator[Repaired]:
     """Repair the findings of one check, as far as possible."""
 
-    def of(*kinds: str) -> list[findings.Defect]:
+    def of(*kinds: str) -> list[Defect]:
         return [defect for defect in defects if defect.kind in kinds]
 
     for defect in of("repository"):
@@ -231,7 +228,7 @@ def _needed(
 
 
 def repair_refs(
-    repository: Repository, defects: Iterable[findings.Defect], *, dry_run: bool
+    repository: Repository, defects: Iterable[Defect], *, dry_run: bool
 ) -> Iterator[Repaired]:
     """Restore missing or damaged ref objects to the state that this clone saw last.
 
@@ -245,10 +242,9 @@ def repair_refs(
         known = tracked.get(defect.name)
         if known is None or not defect.name.startswith(layout.REFS):
             continue
+        most = layout.MAX_REF_SIZE + 1
         try:
-            data, version = repository.store.get_versioned(
-                defect.name, length=layout.MAX_REF_SIZE + 1
-            )
+            data, version = repository.store.get_versioned(defect.name, length=most)
         except ObjectNotFound:
             data, version = b"", None
         if _is_readable(known, data):
@@ -293,9 +289,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
     repository.store.put(key, ref_records.dump_ref(ref), condition, JSON)
 
 
-def describe_losses(
-    repository: Repository, defects: Iterable[findings.Defect]
-) -> Iterator[findings.Unrecoverable]:
+def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
     """Describe each loss, with the refs and paths that need the lost object now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(defects))
@@ -303,9 +297,7 @@ def describe_losses(
 
 
 class _Losses:
-    def __init__(
-        self, repository: Repository, txn: ReadTransaction, defects: list[findings.Defect]
-    ) -> None:
+    def __init__(self, repository: Repository, txn: ReadTransaction, defects: list[Defect]) -> None:
         self._repository = repository
         self._refs = repository.refs(txn)
         self.defects = defects
@@ -316,7 +308,7 @@ class _Losses:
             if (commit := self._refs.find_commit(commit_id)) is not None
         ]
 
-    def describe(self, defect: findings.Defect) -> findings.Unrecoverable:
+    def describe(self, defect: Defect) -> Unrecoverable:
         paths = tuple(dict.fromkeys(each.path for each in defect.affected if each.path is not None))
         count = defect.count
         if defect.kind == "data":
@@ -326,13 +318,9 @@ class _Losses:
         else:
             refs = tuple(dict.fromkeys(each.ref for each in defect.affected if each.ref))
             advice = self._advice(defect)
-        return findings.Unrecoverable(
-            defect.kind, defect.name, defect.what, refs, paths, count, advice
-        )
+        return Unrecoverable(defect.kind, defect.name, defect.what, refs, paths, count, advice)
 
-    def _data(
-        self, defect: findings.Defect, paths: tuple[bytes, ...]
-    ) -> tuple[tuple[str, ...], str]:
+    def _data(self, defect: Defect, paths: tuple[bytes, ...]) -> tuple[tuple[str, ...], str]:
         staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
@@ -364,7 +352,7 @@ class _Losses:
             advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
         return refs, advice
 
-    def _table(self, defect: findings.Defect) -> tuple[tuple[str, ...], int, str]:
+    def _table(self, defect: Defect) -> tuple[tuple[str, ...], int, str]:
         table_id = defect.name.removeprefix(layout.SSTABLES)
         refs = []
         count = 0
@@ -386,7 +374,7 @@ class _Losses:
             )
         return tuple(refs), count, advice
 
-    def _advice(self, defect: findings.Defect) -> str:
+    def _advice(self, defect: Defect) -> str:
         uri = self._repository.uri
         if defect.kind == "pack" or (defect.kind == "commit" and "in no pack" in defect.what):
             return f"run this in a clone that has its commits: `fsck {uri} --repair`"

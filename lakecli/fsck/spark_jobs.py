@@ -28,6 +28,7 @@ from lakecli.engine import spark_joins
 from lakecli.engine.errors_as_json import carrying_errors
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, load_value
+from lakecli.engine.spark_joins import Batches, arrow_batches
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between
@@ -130,10 +131,10 @@ def reference(address: str, size: int) -> tuple[bytes, int] | None:
     return None if name is None else (name, size if 0 <= size < _MOST else _NO_SIZE)
 
 
-def read_references(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+def read_references(batches: Batches, *, checking: Checking) -> Batches:
     """Check ranges on an executor; yield their references, and for each range a row of counts."""
 
-    def rows_of(_number: int, body: bytes) -> Iterator[Any]:
+    def rows_of(_number: int, body: bytes) -> Batches:
         part: ToRead = load_value(body)
         if part.staged:
             yield from _reference_rows(part.first, part.staged, [0, {}, True])
@@ -171,22 +172,22 @@ def _check(
     return found, [entries, places, is_sound]
 
 
-def list_objects(batches: Iterator[Any], *, digits: int, checking: Checking) -> Iterator[Any]:
+def list_objects(batches: Batches, *, digits: int, checking: Checking) -> Batches:
     """List parts of ``data/`` on an executor; yield rows of objects, and for each part a count."""
 
-    def rows_of(number: int) -> Iterator[Any]:
+    def rows_of(number: int) -> Batches:
         count = 0
         listed = list_between(checking.location.store(), *bounds_of(number, digits))
         rows = ((name_of(info.key), info.size, None) for info, _ in listed)
-        for batch in spark_joins.arrow_batches(OBJECTS, rows):
+        for batch in arrow_batches(OBJECTS, rows):
             count += len(batch)
             yield batch
-        yield from spark_joins.arrow_batches(OBJECTS, [(None, None, spark_joins.as_stat([count]))])
+        yield from arrow_batches(OBJECTS, [(None, None, spark_joins.as_stat([count]))])
 
     return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
-def keep_left(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+def keep_left(batches: Batches, *, checking: Checking) -> Batches:
     """Yield the result of a part, from the rows that the join left, ascending by range."""
     part = None
     objects = 0
@@ -225,13 +226,11 @@ def facts_in(body: bytes) -> dict[bytes, int | None]:
     return found
 
 
-def _reference_rows(
-    number: int, found: Iterable[tuple[bytes, int]], stat: list[Any]
-) -> Iterator[Any]:
+def _reference_rows(number: int, found: Iterable[tuple[bytes, int]], stat: list[Any]) -> Batches:
     part = number // RESULT_RANGES
     names = ((part, number, name, size, None) for name, size in found)
     counts = (part, number, None, None, spark_joins.as_stat(stat))
-    return spark_joins.arrow_batches(REFERENCES, chain(names, [counts]))
+    return arrow_batches(REFERENCES, chain(names, [counts]))
 
 
 _IS_LEFT: Final = (
@@ -273,9 +272,7 @@ def look_up(
     if lookup.damaged:
         import pyarrow as pa
 
-        rows = spark_joins.arrow_batches(
-            OBJECTS, ((name, DAMAGED, None) for name in lookup.damaged)
-        )
+        rows = arrow_batches(OBJECTS, ((name, DAMAGED, None) for name in lookup.damaged))
         objects = objects.union(runner.session.createDataFrame(pa.Table.from_batches(rows)))
     from pyspark.sql.functions import col
 
@@ -344,10 +341,10 @@ def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None
     return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
 
 
-def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+def read_recorded(batches: Batches, *, checking: Checking) -> Batches:
     """Read ranges on an executor; yield the descriptions of lakeFS's objects in their entries."""
 
-    def rows_of(_number: int, body: bytes) -> Iterator[Any]:
+    def rows_of(_number: int, body: bytes) -> Batches:
         part: ToRead = load_value(body)
         yield from _recorded_rows(part.contents)
         for record in part.ranges:
@@ -361,12 +358,12 @@ def read_recorded(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any
     return spark_joins.carrying(batches, rows_of, checking.nonce)
 
 
-def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Iterator[Any]:
+def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Batches:
     rows = ((_encoded(key), size, _encoded(checksum)) for key, size, checksum in recorded)
-    return spark_joins.arrow_batches(RECORDED, rows)
+    return arrow_batches(RECORDED, rows)
 
 
-def compare_some(batches: Iterator[Any], *, checking: Checking) -> Iterator[Any]:
+def compare_some(batches: Batches, *, checking: Checking) -> Batches:
     """Compare objects on an executor with their entries; yield the result of the task.
 
     An object that is missing or has another size is not read, since the lookup of references finds

@@ -28,6 +28,7 @@ from lakecli.engine import spark_joins
 from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
+from lakecli.engine.spark_joins import Batches, arrow_batches
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
@@ -177,12 +178,10 @@ PartTask = tuple[int, ListingPart]
 """The number of a part, and what one task lists of the part."""
 
 
-def list_objects(
-    batches: Iterator[Any], *, tasks: Sequence[PartTask], read: Reading
-) -> Iterator[Any]:
+def list_objects(batches: Batches, *, tasks: Sequence[PartTask], read: Reading) -> Batches:
     """List parts on an executor; yield rows of objects, and for each part a row of counts."""
 
-    def rows_of(task: int) -> Iterator[Any]:
+    def rows_of(task: int) -> Batches:
         number, part = tasks[task]
         listed = list_part(read.scratch.location, part)
         counts = [listed.objects, listed.size, listed.foreign, listed.newest, listed.later]
@@ -192,35 +191,31 @@ def list_objects(
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
-def read_condemned(
-    batches: Iterator[Any], *, names: Sequence[str], mark: str, read: Reading
-) -> Iterator[Any]:
+def read_condemned(batches: Batches, *, names: Sequence[str], mark: str, read: Reading) -> Batches:
     """Read lists of condemned objects on an executor; yield the objects and the counts as rows."""
     marks = Marks(read.scratch.location.store(), mark)
 
-    def rows_of(number: int) -> Iterator[Any]:
+    def rows_of(number: int) -> Batches:
         records = marks.data(names[number])
         yield from chain(rows(number, records), counts_rows(number, [len(records) // RECORD]))
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
-def read_digests(
-    batches: Iterator[Any], *, groups: Sequence[tuple[Kept, ...]], read: Reading
-) -> Iterator[Any]:
+def read_digests(batches: Batches, *, groups: Sequence[tuple[Kept, ...]], read: Reading) -> Batches:
     """Read the digests of objects in use on an executor; yield them as rows."""
 
-    def rows_of(number: int) -> Iterator[Any]:
+    def rows_of(number: int) -> Batches:
         for kept in groups[number]:
             digests = read.scratch.take(kept)
             starts = range(0, len(digests), DIGEST)
             found = ((0, digests[at : at + DIGEST], *repeat(None, 4)) for at in starts)
-            yield from spark_joins.arrow_batches(COLUMNS, found)
+            yield from arrow_batches(COLUMNS, found)
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
 
 
-def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
+def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Batches:
     """On an executor, write the objects of a part that the join left; yield the result's name."""
     part = Remainder(batches)
     objects = size = foreign = later = 0
@@ -233,7 +228,7 @@ def keep_listed(batches: Iterator[Any], *, names: Sequence[str], read: Reading) 
     yield from part.result(read, listing)
 
 
-def keep_found(batches: Iterator[Any], *, names: Sequence[str], read: Reading) -> Iterator[Any]:
+def keep_found(batches: Batches, *, names: Sequence[str], read: Reading) -> Batches:
     """On an executor, write the garbage among a part's condemned objects; yield its name."""
     part = Remainder(batches)
     ((condemned,),) = part.counts
@@ -251,7 +246,7 @@ class Remainder:
         versions: the versions of these objects; empty if they were not requested.
     """
 
-    def __init__(self, batches: Iterator[Any]) -> None:
+    def __init__(self, batches: Batches) -> None:
         import pyarrow.compute as pc
 
         self.number = spark_joins.task_number()
@@ -265,9 +260,7 @@ class Remainder:
             self.counts += map(json.loads, named["stat"].drop_null().to_pylist())
             self.rows += batch.num_rows - named["digest"].null_count
             listed = batch.filter(pc.is_valid(named["size"]))
-            pairs = zip(
-                *(listed.column(each).to_pylist() for each in ("digest", "size")), strict=True
-            )
+            pairs = spark_joins.rows_in(iter([listed.select(["digest", "size"])]))
             records += b"".join(digest + size.to_bytes(RECORD - DIGEST) for digest, size in pairs)
             if "key" in named:
                 self.keys += listed.column("key").drop_null().to_pylist()
@@ -281,7 +274,7 @@ class Remainder:
 
 def rows(
     number: int, records: bytes, keys: Sequence[str] = (), versions: Sequence[str] = ()
-) -> Iterator[Any]:
+) -> Batches:
     """Yield the records of a part as Arrow batches of rows.
 
     Args:
@@ -293,13 +286,13 @@ def rows(
         (number, record[:DIGEST], int.from_bytes(record[DIGEST:]), key, version, None)
         for record, key, version in named
     )
-    return spark_joins.arrow_batches(COLUMNS, columns)
+    return arrow_batches(COLUMNS, columns)
 
 
-def counts_rows(number: int, counts: list[Any]) -> Iterator[Any]:
+def counts_rows(number: int, counts: list[Any]) -> Batches:
     """Yield a row without a digest, which has the counts of a task."""
     stat = spark_joins.as_stat(counts)
-    return spark_joins.arrow_batches(COLUMNS, [(number, None, None, None, None, stat)])
+    return arrow_batches(COLUMNS, [(number, None, None, None, None, stat)])
 
 
 BYTES_PER_TASK: Final = 64 << 20
@@ -357,12 +350,9 @@ class SparkLiveSet:
         """Yield the same as `DigestSet`, and ``None`` every few seconds while a part is awaited."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
-        condemned = self._frame(
-            partial(read_condemned, names=names, mark=mark, read=read), len(names)
-        )
-        unreached = condemned.select("part", "digest", "stat").join(
-            self._digests(read), "digest", "left_anti"
-        )
+        lists = partial(read_condemned, names=names, mark=mark, read=read)
+        condemned = self._frame(lists, len(names)).select("part", "digest", "stat")
+        unreached = condemned.join(self._digests(read), "digest", "left_anti")
         present = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
         left = unreached.join(present.drop("stat"), ["part", "digest"], "left_outer")
         keep = partial(keep_found, names=names, read=read)

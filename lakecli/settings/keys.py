@@ -245,13 +245,8 @@ def _demand(
 ) -> "Key":
     """Return the setting for a demand: a header or parameter that some buckets require."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
-    return Key(
-        name.value,
-        f"{summary}; {bucket}=VALUE: of one bucket",
-        _by_bucket(parse, bucket),
-        None,
-        example,
-    )
+    summary = f"{summary}; {bucket}=VALUE: of one bucket"
+    return Key(name.value, summary, _by_bucket(parse, bucket), example)
 
 
 def parse_endpoint(text: str) -> str:
@@ -326,8 +321,8 @@ class Key(NamedTuple):
     Attributes:
         name: the dotted name; the part before a dot is a table in the file.
         parse: the function that converts text to the value; raises `UsageError`.
-        default: the default as text, or ``None``.
         example: a value for help and errors.
+        default: the default as text, or ``None``.
         lakectl: the key of lakectl's configuration with the same meaning, or ``""``.
         is_secret: whether lists leave out the value.
     """
@@ -335,8 +330,8 @@ class Key(NamedTuple):
     name: str
     summary: str
     parse: Callable[[str], object]
-    default: str | None
     example: str
+    default: str | None = None
     lakectl: str = ""
     is_secret: bool = False
 
@@ -352,19 +347,12 @@ class Key(NamedTuple):
 
 
 KEYS: Final = (
-    Key("user.name", "name of the committer; default: git's user.name", parse_name, None, "Ada"),
-    Key(
-        "user.email",
-        "e-mail of the committer; default: git's user.email",
-        parse_email,
-        None,
-        "a@b.org",
-    ),
+    Key("user.name", "name of the committer; default: git's user.name", parse_name, "Ada"),
+    Key("user.email", "e-mail of the committer; default: git's user.email", parse_email, "a@b.org"),
     Key(
         "base_uri",
         "prefix of every URI that lacks lakefs://",
         parse_base_uri,
-        None,
         "lakefs://demo/",
         lakectl="base_uri",
     ),
@@ -372,7 +360,6 @@ KEYS: Final = (
         USE,
         "repository, or branch, that commands without a URI mean",
         parse_used,
-        None,
         "lakefs://demo/main",
     ),
     Key(
@@ -380,66 +367,63 @@ KEYS: Final = (
         "how files of a linked directory come from a directory namespace: auto (reflink or copy), "
         "reflink, hardlink (read-only; root gets copies), hardlink-root (also for root), or copy",
         parse_link,
-        "auto",
         "hardlink",
+        default="auto",
     ),
-    Key("cache.size", "size limit of the local cache", parse_size, "10 GiB", "2 GiB"),
+    Key("cache.size", "size limit of the local cache", parse_size, "2 GiB", default="10 GiB"),
     Key(
         "cache.memory",
         "size limit of the parts of trees that one process keeps in memory",
         parse_size,
-        "1 GiB",
         "256 MiB",
+        default="1 GiB",
     ),
     Key(
         "transfer.parallelism",
         "objects transferred in parallel",
         parse_count,
-        "25",
         "8",
+        default="25",
         lakectl="options.parallelism",
     ),
     Key(
         "gc.grace",
         "minimum age of garbage, and how long it stays condemned; at least 24h",
         parse_grace,
-        "14d",
         "30d",
+        default="14d",
     ),
     Key(
         LOCAL_TRUST,
         "linked directories of other users that are used; * for all",
         parse_directories,
-        None,
         "/srv/shared/data",
     ),
     Key(
         NETWORK_TIMEOUT,
         "how long a store may take for the headers of an answer, and may send nothing",
         parse_timeout,
-        "60s",
         "5m",
+        default="60s",
     ),
     Key(
         NETWORK_MIN_RATE,
         "bytes a second that an object or listing must arrive with, over network.timeout; 0: any",
         parse_size,
-        "1 KiB",
         "100",
+        default="1 KiB",
     ),
-    Key("presign.expires", "how long a presigned URL works", parse_duration, "15m", "12h"),
+    Key("presign.expires", "how long a presigned URL works", parse_duration, "12h", default="15m"),
     Key(
         SERVE_ACCESS_KEY,
         "access key of `lakecli serve`; default: a new one each time",
         _matching("[A-Za-z0-9]{3,128}", "an access key", "3 to 128 letters and digits"),
-        None,
         "LAKECLI0ADA",
     ),
     Key(
         SERVE_SECRET_KEY,
         "secret key that belongs to serve.access-key",
         parse_secret,
-        None,
         "at-least-16-characters",
         is_secret=True,
     ),
@@ -447,24 +431,22 @@ KEYS: Final = (
         SYNC,
         "fetch before and push after every command: auto or manual",
         parse_sync,
-        "manual",
         "auto",
+        default="manual",
     ),
     Key(
         TRUST,
         "locations outside its namespace from which a repository's objects may be read",
         parse_places,
-        None,
         "s3://raw-data /mnt/lake",
     ),
-    Key("timeouts.check", "how long a check may take", parse_duration, "60m", "10m"),
-    Key("timeouts.hook", "how long a hook may take", parse_duration, "60s", "10m"),
+    Key("timeouts.check", "how long a check may take", parse_duration, "10m", default="60m"),
+    Key("timeouts.hook", "how long a hook may take", parse_duration, "10m", default="60s"),
     *(
         Key(
             f"{OF_HOOKS}{when}-{what}",
             f"command that is run {moment} a {what}, with a JSON document on standard input",
             parse_command,
-            None,
             f"/usr/local/bin/{when}-{what}",
         )
         for when, moment in (("pre", "before"), ("post", "after"))
@@ -531,9 +513,9 @@ REGION: Final = "region"
 
 REPOSITORY_KEYS: Final = (
     *(key for key in KEYS if key.name in (SYNC, TRUST)),
-    Key(PROFILE, "profile of ~/.aws/config for S3", parse_profile, None, "prod"),
-    Key(ENDPOINT, "server of S3", parse_endpoint, None, "https://minio.example.com"),
-    Key(REGION, "region of the buckets in S3", parse_region, None, "eu-central-1"),
+    Key(PROFILE, "profile of ~/.aws/config for S3", parse_profile, "prod"),
+    Key(ENDPOINT, "server of S3", parse_endpoint, "https://minio.example.com"),
+    Key(REGION, "region of the buckets in S3", parse_region, "eu-central-1"),
 )
 """The settings that can be set for one repository, as ``repo.NAME.profile``."""
 
@@ -553,7 +535,7 @@ def find_key(name: str) -> Key:
     if key is not None:
         return key
     if re.fullmatch(re.escape(OF_CHECKS) + CHECK_NAME, name):
-        return Key(name, "command of a check", parse_command, None, "python check.py")
+        return Key(name, "command of a check", parse_command, "python check.py")
     repository, _, own_name = name.removeprefix(OF_REPOSITORY).partition(".")
     own = _OF_REPOSITORIES.get(own_name)
     if own is not None and name.startswith(OF_REPOSITORY) and is_repository_name(repository):

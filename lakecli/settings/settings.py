@@ -13,7 +13,8 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias, TypeVar
+from itertools import chain
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from lakecli.base.model import NO_ACCOUNT, Account, Demand
 from lakecli.errors import UsageError
@@ -26,21 +27,20 @@ OriginKind: TypeAlias = Literal["flag", "environment", "file", "default"]
 """The kinds of sources of a value, highest precedence first."""
 
 
-class Setting:
+class Setting(NamedTuple):
     """A setting with its value and the source of the value.
 
-    Args:
+    Attributes:
         key: the description of the setting.
         text: the value as written, or ``None`` if it is unset.
         origin: the kind of source.
         place: the name of the flag or variable, or the path of the file; ``""`` for a default.
     """
 
-    def __init__(self, key: keys.Key, text: str | None, origin: OriginKind, place: str) -> None:
-        self.key = key
-        self.text = text
-        self.origin = origin
-        self.place = place
+    key: keys.Key
+    text: str | None
+    origin: OriginKind
+    place: str
 
 
 class Settings:
@@ -257,13 +257,10 @@ class Settings:
             repository: the name of the repository. Without a clone: its namespace; the settings for
                 all repositories then apply.
         """
-        found: list[str] = []
-        for name in (
-            (keys.TRUST,)
-            if "/" in repository
-            else (keys.TRUST, keys.own_key(repository, keys.TRUST))
-        ):
-            found += self._find(name, tuple) or ()
+        names = [keys.TRUST]
+        if "/" not in repository:
+            names.append(keys.own_key(repository, keys.TRUST))
+        found = chain.from_iterable(self._find(name, tuple) or () for name in names)
         return tuple(dict.fromkeys(found))
 
 

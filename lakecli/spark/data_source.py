@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import pyarrow as pa
 import pyspark
 from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lakecli.base.model import Difference, MetarangeId
@@ -41,8 +42,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.reading.merge_points import find_merge_points
 from lakecli.repository.reading.view import commit_at
-from lakecli.spark import file_writer
 from lakecli.spark.entries import SHARE, EntriesReader, Window, take_snapshot
+from lakecli.spark.file_writer import ROW_GROUP, TableFileWriter, UploadedFile, layout_of
 from lakecli.spark.record_columns import COLUMNS, COMMITS, DIFF, ENTRIES, check_schema, chosen
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.schemas import arrow_schema
@@ -119,7 +120,7 @@ class LakefsSource(datasource.DataSource):
         self._check_opened()
         return self._schema
 
-    def reader(self, schema: StructType) -> datasource.DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the rows.
 
         Args:
@@ -215,27 +216,27 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
         ]
 
 
-class RecordsReader(datasource.DataSourceReader):
+@dataclass(eq=False)
+class RecordsReader(DataSourceReader):
     """Reads commits or refs, whose rows the driver puts into the partitions."""
 
-    def __init__(self, rows: list[Row], schema: StructType) -> None:
-        self._rows = rows
-        self._schema = schema
+    rows: list[Row]
+    columns: StructType
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, without the rows: the partitions contain them."""
-        return {"_schema": self._schema, "_rows": []}
+        return {"columns": self.columns, "rows": []}
 
-    def partitions(self) -> Sequence[datasource.InputPartition]:
+    def partitions(self) -> Sequence[InputPartition]:
         """Return the rows in groups."""
         return [
-            datasource.InputPartition(self._rows[start : start + ROWS])
-            for start in range(0, len(self._rows), ROWS)
+            InputPartition(self.rows[start : start + ROWS])
+            for start in range(0, len(self.rows), ROWS)
         ]
 
-    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
-        yield _batch(arrow_schema(self._schema), partition.value)
+        yield _batch(arrow_schema(self.columns), partition.value)
 
 
 class ComparedTrees(NamedTuple):
@@ -279,31 +280,31 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         return ComparedTrees(location, points.base, before, after, window)
 
 
-class DiffReader(datasource.DataSourceReader):
+@dataclass(eq=False)
+class DiffReader(DataSourceReader):
     """Reads the differences of two trees; with a merge base, also the conflicts."""
 
-    def __init__(
-        self, trees: ComparedTrees, schema: StructType, *, entries_per_partition: int
-    ) -> None:
-        self._trees = trees
-        self._schema = schema
-        self._target = entries_per_partition
+    trees: ComparedTrees
+    columns: StructType
+    entries_per_partition: int
 
-    def partitions(self) -> Sequence[datasource.InputPartition]:
+    def partitions(self) -> Sequence[InputPartition]:
         """Return the intervals of keys in which the trees differ."""
-        trees, (start, stop) = self._trees, self._trees.window
+        trees, (start, stop) = self.trees, self.trees.window
         with told():
             store = trees.location.trees()
             sides = Sides(store, trees.base, *map(store.metarange, (trees.right, trees.left)))
             return [
-                datasource.InputPartition(Window(each.start, each.stop))
-                for each in intervals(sides, entries=self._target, start=start, stop=stop)
+                InputPartition(Window(each.start, each.stop))
+                for each in intervals(
+                    sides, entries=self.entries_per_partition, start=start, stop=stop
+                )
             ]
 
-    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
-        trees, (start, stop) = self._trees, partition.value
-        schema = arrow_schema(self._schema)
+        trees, (start, stop) = self.trees, partition.value
+        schema = arrow_schema(self.columns)
         with told():
             store, (base, left, right) = trees.location.trees(), trees[1:4]
             found = compare(store, base=base, left=left, right=right, start=start, stop=stop)
@@ -347,10 +348,10 @@ _TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "b
 
 
 @dataclass
-class _Files(datasource.WriterCommitMessage):
+class _Files(WriterCommitMessage):
     """The files that one task has uploaded."""
 
-    files: list[file_writer.UploadedFile]
+    files: list[UploadedFile]
 
 
 class SourceTableWriter(datasource.DataSourceArrowWriter):
@@ -368,27 +369,22 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         self._mode = _mode_of(options, overwrite=overwrite)
         self._base = options.get("expected", "")
         _check_partition_types(schema, self._by)
-        parse_path(self._uri, allow_empty=True)  # a namespace without a clone is only read
+        parsed = parse_path(self._uri, allow_empty=True)  # a namespace without a clone is only read
+        self._branch, self._prefix = ref_of(parsed), as_directory(parsed.path or b"")
         with opened(self._uri, home=self._home) as repository:
             check = self._check(repository)
             target = self._target(repository, check)
             self._is_needed = target.begin(expected=self._base, read=(), commits=True)
             if self._is_needed:
                 self._base = target.base.id
-            layout = file_writer.layout_of(
+            layout = layout_of(
                 check.adapted_schema,
                 format="parquet",
                 partition_by=self._by,
                 options=self._options,
                 version=pyspark.__version__,
             )
-            self._writer = file_writer.TableFileWriter(
-                StoreLocation.of(repository), layout, file_writer.new_write_id(repository)
-            )
-
-    @property
-    def _prefix(self) -> bytes:
-        return as_directory(parse_path(self._uri, allow_empty=True).path or b"")
+            self._writer = TableFileWriter.of(repository, layout)
 
     def _check(self, repository: Repository) -> SchemaCheck:
         merges = self._options.get("mergeschema", "").lower() == "true"
@@ -396,13 +392,11 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         return SchemaCheck(*where, "parquet", self._by, {}, merges, spark=None)
 
     def _target(self, repository: Repository, check: SchemaCheck) -> WriteTarget:
-        branch = ref_of(parse_path(self._uri, allow_empty=True))
         batch = batch_of(_txn_of(self._options), self._prefix)
-        return WriteTarget(
-            repository, branch, self._prefix, mode=self._mode, batch=batch, check=check.check
-        )
+        where = (repository, self._branch, self._prefix)
+        return WriteTarget(*where, mode=self._mode, batch=batch, check=check.check)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> datasource.WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write and upload the rows of one task."""
         with told():
             if not self._is_needed:
@@ -419,13 +413,13 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(_with_texts(batch, self._writer.layout.partition_by, stored))
-            if sum(each.nbytes for each in waiting) >= file_writer.ROW_GROUP:
+            if sum(each.nbytes for each in waiting) >= ROW_GROUP:
                 yield from _sorted(waiting, len(self._by))
                 waiting = []
         if waiting:
             yield from _sorted(waiting, len(self._by))
 
-    def commit(self, messages: Sequence[datasource.WriterCommitMessage | None]) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of the successful tasks."""
         with told(), opened(self._uri, home=self._home) as repository:
             target = self._target(repository, self._check(repository))
@@ -437,7 +431,7 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
             committer = self._options.get("committer") or getpass.getuser()
             commit_files(repository, target, files, **what, committer=committer, metadata={})
 
-    def abort(self, messages: Sequence[datasource.WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Do nothing: no entry refers to the uploaded files, so garbage collection deletes them."""
 
 

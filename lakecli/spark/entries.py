@@ -8,6 +8,7 @@ partition is a group of ranges, or a group of staged records.
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -111,25 +112,21 @@ class StagedEntries(NamedTuple):
     values: list[bytes]
 
 
+@dataclass(eq=False)
 class EntriesReader(DataSourceReader):
     """Reads the entries of a snapshot, with any of the columns in any order.
 
     A partition has about `entries_per_partition` committed entries.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, schema: StructType, *, entries_per_partition: int = SHARE
-    ) -> None:
-        self._snapshot = snapshot
-        self._location = snapshot.location
-        self._schema = schema
-        self._target = entries_per_partition
-        self._window: Window = Window(snapshot.prefix, prefix_end(snapshot.prefix))
+    snapshot: Snapshot
+    columns: StructType
+    entries_per_partition: int = SHARE
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the groups of ranges, and groups of staged records."""
         with told():
-            staged = self._snapshot.staged
+            staged = self.snapshot.staged
             paths = [path for path, _ in staged]
             parts: list[CommittedRanges | StagedEntries] = [*self._committed(paths)]
             present = [record for record in staged if record[1]]
@@ -140,22 +137,23 @@ class EntriesReader(DataSourceReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, without the staged records: the partitions contain them."""
-        return {**self.__dict__, "_snapshot": self._snapshot._replace(staged=[])}
+        return {**self.__dict__, "snapshot": self.snapshot._replace(staged=[])}
 
     def _committed(self, staged: list[bytes]) -> Iterator[CommittedRanges]:
-        start, stop = self._window
-        tree = self._location.trees().metarange(self._snapshot.metarange_id)
+        location, metarange_id, prefix, _ = self.snapshot
+        stop = prefix_end(prefix)
+        tree = location.trees().metarange(metarange_id)
         group: list[bytes] = []
         count = 0
         first = last = b""
-        for position in range(tree.find(start), len(tree)):
+        for position in range(tree.find(prefix), len(tree)):
             record = tree.record(position)
             if stop is not None and record.min_key >= stop:
                 break
             first, last = first if group else record.min_key, record.max_key
             group.append(tree.values[position])
             count += record.count
-            if count >= self._target:
+            if count >= self.entries_per_partition:
                 yield CommittedRanges(group, _between(staged, first, last))
                 group, count = [], 0
         if group:
@@ -165,15 +163,16 @@ class EntriesReader(DataSourceReader):
         """Yield the rows of a partition."""
         part: CommittedRanges | StagedEntries = partition.value
         with told():
-            schema = arrow_schema(self._schema)
+            schema = arrow_schema(self.columns)
             if isinstance(part, StagedEntries):
                 columns = decode_batch(part.keys, part.values, schema.names)
                 yield _batch(schema, len(part.keys), columns, None)
             else:
-                trees = self._location.trees()
+                trees, prefix = self.snapshot.location.trees(), self.snapshot.prefix
+                window = Window(prefix, prefix_end(prefix))
                 for record in map(decode_range_record, part.ranges):
                     hidden = set(_between(part.hidden, record.min_key, record.max_key))
-                    for keys, values in batched(_blocks(trees, record, self._window)):
+                    for keys, values in batched(_blocks(trees, record, window)):
                         if hidden:
                             left = [at for at, key in enumerate(keys) if key not in hidden]
                             keys = [keys[at] for at in left]  # noqa: PLW2901

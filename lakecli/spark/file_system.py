@@ -21,6 +21,7 @@ import zipfile
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files as resources
 from pathlib import Path
@@ -85,8 +86,18 @@ def mount(
             connector for an object.
     """
     python = _install(spark)
-    connectors = _Connectors(spark, repository, is_needed=bool(native))
-    uris = ["" if native is False else connectors.uri_of(file) for file in files]
+    find_scheme = cache(partial(_find_scheme, spark))
+
+    def uri_of(file: TableFile) -> str:
+        try:
+            kind, place = place_of(repository, file)
+            return f"{find_scheme(kind)}://{place}"
+        except Unsupported:
+            if native:
+                raise
+            return ""
+
+    uris = ["" if native is False else uri_of(file) for file in files]
     _check(repository, [file for file, uri in zip(files, uris, strict=True) if uri])
     fields = (
         (
@@ -147,7 +158,10 @@ def _install_by_connect(spark: Any) -> str:  # noqa: ANN401 - a session without 
     return str(spark.sql(call).collect()[0][0])
 
 
-_scratch: tempfile.TemporaryDirectory[str] | None = None
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """Return a directory that is kept until this process ends."""
+    return tempfile.TemporaryDirectory(prefix="lakecli-")
 
 
 def _jar(jvm: Any) -> Path:  # noqa: ANN401
@@ -156,14 +170,12 @@ def _jar(jvm: Any) -> Path:  # noqa: ANN401
     Args:
         jvm: the JVM of the session, whose compiler is used; ``None``: start another Java.
     """
-    global _scratch  # noqa: PLW0603 - kept until this process ends
-    if _scratch is None:
-        _scratch = tempfile.TemporaryDirectory(prefix="lakecli-")
+    scratch = Path(_scratch().name)
     source = (resources("lakecli.spark") / "TableFileSystem.java").read_text(encoding="utf-8")
-    jar = Path(_scratch.name, f"lakecli-{sha256(source.encode()).hexdigest()[:16]}.jar")
+    jar = scratch / f"lakecli-{sha256(source.encode()).hexdigest()[:16]}.jar"
     if jar.exists():
         return jar
-    gateway = _own_java(Path(_scratch.name)) if jvm is None else None
+    gateway = _own_java(scratch) if jvm is None else None
     try:
         jvm = gateway.jvm if gateway else jvm
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -193,47 +205,23 @@ def _own_java(cache: Path) -> JavaGateway:
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
 
 
-class _Connectors:
-    """Finds the session's Hadoop connectors for the stores that contain the files."""
-
-    def __init__(self, spark: SparkSession, repository: Repository, *, is_needed: bool) -> None:
-        self._spark = spark
-        self._repository = repository
-        self._is_needed = is_needed
-        self._schemes: dict[str, str] = {}
-
-    def uri_of(self, file: TableFile) -> str:
-        """Return the URI by which Spark opens a file; ``""`` if there is none.
-
-        Raises:
-            Unsupported: there is no such URI, and connectors are required.
-        """
+def _find_scheme(spark: SparkSession, kind: str) -> str:
+    """Return the scheme of URIs for which the session has a connector to a kind of store."""
+    schemes = _SCHEMES[kind]
+    if is_connect(spark):
+        return schemes[0]  # the class asks there
+    hadoop = jvm_of(spark).org.apache.hadoop
+    conf = session_state(spark).newHadoopConf()
+    for scheme in schemes:
         try:
-            kind, place = place_of(self._repository, file)
-            if kind not in self._schemes:
-                self._schemes[kind] = self._find_scheme(kind)
-        except Unsupported:
-            if self._is_needed:
-                raise
-            return ""
-        return f"{self._schemes[kind]}://{place}"
-
-    def _find_scheme(self, kind: str) -> str:
-        schemes = _SCHEMES[kind]
-        if is_connect(self._spark):
-            return schemes[0]  # the class asks there
-        hadoop = jvm_of(self._spark).org.apache.hadoop
-        conf = session_state(self._spark).newHadoopConf()
-        for scheme in schemes:
-            try:
-                hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
-            except Py4JJavaError:
-                continue
-            return scheme
-        raise Unsupported(
-            f"this Spark has no connector for {schemes[0]}://, by which native=True reads",
-            hint=_LACK[kind].format(hadoop.util.VersionInfo.getVersion()),
-        )
+            hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+        except Py4JJavaError:
+            continue
+        return scheme
+    raise Unsupported(
+        f"this Spark has no connector for {schemes[0]}://, by which native=True reads",
+        hint=_LACK[kind].format(hadoop.util.VersionInfo.getVersion()),
+    )
 
 
 def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:

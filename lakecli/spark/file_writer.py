@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import StringType, StructField, StructType
@@ -29,11 +28,12 @@ from lakecli.base.model import Entry
 from lakecli.base.uri import check_path
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import StoreLocation
+from lakecli.engine.spark_joins import arrow_batches, task_number
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
-from lakecli.spark.schemas import arrow_schema, nullable, serialised
+from lakecli.spark.schemas import arrow_schema, nullable
 from lakecli.spark.sessions import check_format, quoted
 
 ROW_GROUP: Final = 64 << 20
@@ -55,12 +55,8 @@ _NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
 _NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
 """Types not allowed in a path; Spark allows bytes, but changes bytes that are not UTF-8."""
 
-RESULT: Final = pa.schema(
-    {"path": pa.string(), "checksum": pa.string(), "size": pa.int64(), "rows": pa.int64()}
-)
-"""The schema of a task's result: one row for each uploaded file, an `UploadedFile`."""
-
-RESULT_DDL: Final = "path string, checksum string, size bigint, rows bigint"
+RESULT: Final = "path string, checksum string, size bigint, rows bigint"
+"""The columns of a task's result: one row for each uploaded file, an `UploadedFile`."""
 
 
 class UploadedFile(NamedTuple):
@@ -146,15 +142,10 @@ def layout_of(
         arrow = arrow_schema(StructType([StructField(_VALUE, StringType())]))
         compression = _TEXT_COMPRESSIONS[compression]
         extension = f".{format}.gz" if compression == "gzip" else f".{format}"
-    return FileLayout(
-        format=format,
-        partition_by=tuple(schema.names[names.index(name)] for name in by),
-        schema=serialised(arrow),
-        extension=extension,
-        compression=compression,
-        header="",
-        max_rows=_max_rows(given.get("maxrecordsperfile", "0")),
-    )
+    partitions = tuple(schema.names[names.index(name)] for name in by)
+    # As bytes, because Arrow's own objects cannot always be pickled.
+    stored, most = bytes(arrow.serialize()), _max_rows(given.get("maxrecordsperfile", "0"))
+    return FileLayout(format, partitions, stored, extension, compression, "", most)
 
 
 def _stored(schema: StructType, version: str) -> pa.Schema:
@@ -231,24 +222,26 @@ def escape(text: str) -> str:
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
-class TableFileWriter:
+class TableFileWriter(NamedTuple):
     """The function for ``mapInArrow`` that writes a table; `write_id` makes file names unique."""
 
-    def __init__(self, location: StoreLocation, layout: FileLayout, write_id: str) -> None:
-        self.location = location
-        self.layout = layout
-        self.write_id = write_id
+    location: StoreLocation
+    layout: FileLayout
+    write_id: str
+
+    @classmethod
+    def of(cls, repository: Repository, layout: FileLayout) -> "TableFileWriter":
+        """Return the function for one write to a repository."""
+        write_id = UUID(bytes=repository.lake.runtime.new_id())
+        return cls(StoreLocation.of(repository), layout, str(write_id))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write and upload the rows of this task; yield the uploaded files once durable."""
-        files = [each._asdict() for each in self.write_task(batches)]
-        yield pa.RecordBatch.from_pylist(files, schema=RESULT)
+        yield from arrow_batches(RESULT, self.write_task(batches))
 
     def write_task(self, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
         """Write and upload the rows of this task."""
-        context = TaskContext.get()
-        assert context is not None, "not in a task"
-        return self.write(context.partitionId(), batches)
+        return self.write(task_number(), batches)
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
         """Write and upload rows, which are sorted by the partition columns.
@@ -445,8 +438,3 @@ def new_entries(
         entry = Entry(data_key(checksum), size, checksum, now, content_type_of(path))
         additions.append((path, encode_entry(entry)))
     return sorted(additions)
-
-
-def new_write_id(repository: Repository) -> str:
-    """Return a unique ID, which is a part of the names of all files of one write."""
-    return str(UUID(bytes=repository.lake.runtime.new_id()))

@@ -1,6 +1,6 @@
 """Read and check schemas that Spark and lakecli record in the footers of Parquet files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from inspect import signature
@@ -53,11 +53,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def serialised(schema: pa.Schema) -> bytes:
-    """Return a schema as bytes, because Arrow's own objects cannot always be pickled."""
-    return bytes(schema.serialize())
-
-
 def check_schemas(
     spark: SparkSession,
     location: StoreLocation,
@@ -74,8 +69,7 @@ def check_schemas(
     """
 
     def check(file: TableFile) -> None:
-        footer = Retries(DRIVERS).call(partial(read_footer, location, file))
-        recorded = (_read(pq.read_metadata, footer, file.name).metadata or {}).get(_ROW_METADATA)
+        recorded = _recorded(Retries(DRIVERS).call(partial(read_footer, location, file)), file.name)
         if recorded is not None:
             _parsed(recorded, file.name)
 
@@ -99,43 +93,22 @@ def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
         Unsupported: the file records no schema, or one with a user-defined type.
         UsageError: the schema is damaged, or the file is not a Parquet file.
     """
-    stored = _read(pq.read_schema, read_footer(location, file), file.name)
-    found = recorded_schema(stored, file.name)
-    if found is None:
+    recorded = _recorded(read_footer(location, file), file.name)
+    if recorded is None:
         raise Unsupported(
             f"{file.name} does not record a schema of Spark, and there is no session to infer one",
             hint=f"{GIVE_SCHEMA}; read_table and write_table of lakecli.spark infer it",
         )
-    return found
+    return schema_of_json(recorded, file.name)
 
 
-def _read(read: Callable[[pa.BufferReader], Any], footer: bytes, name: str) -> Any:  # noqa: ANN401
+def _recorded(footer: bytes, name: str) -> bytes | None:
+    """Return the schema in the footer of a Parquet file, as JSON."""
     try:
-        return read(pa.BufferReader(footer))
+        metadata: dict[bytes, bytes] | None = pq.read_metadata(pa.BufferReader(footer)).metadata
     except (pa.ArrowException, OSError) as error:  # Arrow raises both
         raise UsageError(f"cannot read the schema of {name}: {error}") from error
-
-
-def recorded_schema(stored: pa.Schema, name: str) -> StructType | None:
-    """Return the schema that Spark or lakecli recorded, or ``None``.
-
-    Args:
-        stored: the Arrow schema of the file, whose metadata contain Spark's schema.
-        name: the name of the file, for errors.
-
-    Raises:
-        Unsupported: the schema has a user-defined type that is not one of Spark's own.
-        UsageError: the schema is damaged.
-    """
-    recorded = (stored.metadata or {}).get(_ROW_METADATA)
-    if recorded is None:
-        return None
-    try:
-        return schema_of_json(recorded, name)
-    except (PySparkException, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"the schema that {name} records is damaged: {error}", hint=GIVE_SCHEMA
-        ) from error
+    return (metadata or {}).get(_ROW_METADATA)
 
 
 def schema_of_json(text: str | bytes, name: str) -> StructType:
@@ -149,7 +122,13 @@ def schema_of_json(text: str | bytes, name: str) -> StructType:
         Unsupported: the schema has a user-defined type that is not one of Spark's own.
         UsageError: the JSON is damaged or too large.
     """
-    return cast("StructType", nullable(StructType.fromJson(_parsed(text, name))))
+    parsed = _parsed(text, name)
+    try:
+        return cast("StructType", nullable(StructType.fromJson(parsed)))
+    except (PySparkException, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"the schema that {name} records is damaged: {error}", hint=GIVE_SCHEMA
+        ) from error
 
 
 def _parsed(text: str | bytes, name: str) -> dict[str, Any]:

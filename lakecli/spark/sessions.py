@@ -24,13 +24,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import lakecli
-from lakecli.base.uri import LakeUri, parse
+from lakecli.base.uri import parse
 from lakecli.engine.executors import environment_hint, hint_for_executors
 from lakecli.engine.session import gist
 from lakecli.errors import LakeError, PermissionDenied, Unsupported, UsageError
 from lakecli.opening import warn_of_notices
 from lakecli.repository.contract import Repository
-from lakecli.repository.handle.lake import LocalRepository
 
 P = TypeVar("P")
 
@@ -130,17 +129,17 @@ def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     A repository that is named by its namespace is read without a clone. If an error is raised in
     the block, its hint is added as a note. Notices become warnings.
     """
-    with hints_told(), _opened(parse(uri, anywhere=True), home) as repository:
-        try:
-            yield repository
-        finally:
-            warn_of_notices(repository)
-
-
-def _opened(uri: LakeUri, home: str | Path | None) -> LocalRepository:
-    if uri.namespace is not None:
-        return lakecli.open_remote(uri.namespace, home=home)
-    return lakecli.open(f"lakefs://{uri.repository}", home=home)
+    with hints_told():
+        parsed = parse(uri, anywhere=True)
+        if parsed.namespace is not None:
+            repository = lakecli.open_remote(parsed.namespace, home=home)
+        else:
+            repository = lakecli.open(f"lakefs://{parsed.repository}", home=home)
+        with repository:
+            try:
+                yield repository
+            finally:
+                warn_of_notices(repository)
 
 
 @contextmanager

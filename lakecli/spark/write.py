@@ -18,12 +18,12 @@ from lakecli.base.retry import DRIVERS, Retries
 from lakecli.base.uri import as_directory, parse_path, ref_of
 from lakecli.engine.errors_as_json import carried, new_nonce
 from lakecli.engine.executors import hint_for_executors
-from lakecli.engine.runner import StoreLocation
 from lakecli.engine.spark_runner import raise_translated
 from lakecli.errors import LakeError, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
 from lakecli.spark import file_writer
+from lakecli.spark.file_writer import TableFileWriter, UploadedFile
 from lakecli.spark.schema_check import SchemaCheck
 from lakecli.spark.sessions import check_server, hints_told, names_of, opened, option_text, user_of
 from lakecli.spark.table_files import origins
@@ -152,15 +152,12 @@ def write_table(
         if not target.begin(expected=expected, read=origins(frame), commits=commit):
             return _NOTHING
         frame = check.adapted(frame)
+        by, version = partition_by, str(spark.version)
         layout = file_writer.layout_of(
-            frame.schema,
-            format=format,
-            partition_by=partition_by,
-            options=given,
-            version=str(spark.version),
+            frame.schema, format=format, partition_by=by, options=given, version=version
         )
         if format == "csv":
-            header = file_writer.header_of(frame, partition_by=partition_by, options=given)
+            header = file_writer.header_of(frame, partition_by=by, options=given)
             layout = layout._replace(header=header)
         files = _upload(frame, repository, layout, given)
         made = None
@@ -179,7 +176,7 @@ def write_table(
 def commit_files(
     repository: Repository,
     target: WriteTarget,
-    files: Sequence[file_writer.UploadedFile],
+    files: Sequence[UploadedFile],
     *,
     uri: str,
     message: str,
@@ -196,7 +193,7 @@ def commit_files(
 
 
 def _claimed(
-    repository: Repository, target: WriteTarget, files: Sequence[file_writer.UploadedFile]
+    repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, ClaimedValue]]:
     """Claim the objects of files again, because much time may have passed since the upload."""
     entries = file_writer.new_entries(repository, target.prefix, files)
@@ -208,14 +205,11 @@ def _upload(
     repository: Repository,
     layout: file_writer.FileLayout,
     options: Mapping[str, Any],
-) -> list[file_writer.UploadedFile]:
+) -> list[UploadedFile]:
     """Write and upload all rows."""
-    writer = file_writer.TableFileWriter(
-        StoreLocation.of(repository), layout, file_writer.new_write_id(repository)
-    )
-    rows = file_writer.arranged(
-        frame, layout, {name: option_text(value) for name, value in options.items()}
-    )
+    writer = TableFileWriter.of(repository, layout)
+    given = {name: option_text(value) for name, value in options.items()}
+    rows = file_writer.arranged(frame, layout, given)
     nonce = new_nonce()
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
@@ -225,10 +219,7 @@ def _upload(
             raise carried(hint_for_executors(error), nonce) from error
 
     try:
-        files = [
-            file_writer.UploadedFile(*row)
-            for row in rows.mapInArrow(write, file_writer.RESULT_DDL).collect()
-        ]
+        found = rows.mapInArrow(write, file_writer.RESULT).collect()
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
-    return writer.or_empty(files)
+    return writer.or_empty([UploadedFile(*row) for row in found])

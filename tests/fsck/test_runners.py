@@ -155,8 +155,8 @@ def joins_here(monkeypatch: pytest.MonkeyPatch) -> None:
         if not isinstance(runner, JoinsHere):
             return real(repository, runner, compares=compares, progress=progress)
         checking = Checking(StoreLocation.of(repository), runner.scratch, "nonce", compares)
-        monkeypatch.setattr(index_module, "look_up", look_up_here)
-        monkeypatch.setattr(index_module, "compare_all", compare_here)
+        monkeypatch.setattr(tasks_module, "look_up", look_up_here)
+        monkeypatch.setattr(tasks_module, "compare_all", compare_here)
         return JoinedIndex(repository.store, cast("SparkRunner", runner), checking, progress)
 
     monkeypatch.setattr("lakecli.fsck.check.open_index", open_index)
