@@ -12,7 +12,6 @@ estimate the number of objects.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import lru_cache, partial
@@ -90,17 +89,14 @@ class LocalRunner(Runner):
                 yield part, task(part)
             return
         waiting: dict[Future[R], P] = {}
-        finished: deque[Future[R]] = deque()
+        rest = iter(parts)
         with ThreadPoolExecutor(self.parallelism) as pool:
             try:
-                for part in parts:
-                    waiting[pool.submit(task, part)] = part
-                    if len(waiting) >= 2 * self.parallelism:
-                        finished += wait(waiting, return_when=FIRST_COMPLETED).done
-                    while finished:
-                        future = finished.popleft()
-                        yield waiting.pop(future), future.result()
-                while waiting:
+                while True:
+                    free = 2 * self.parallelism - len(waiting)
+                    waiting.update((pool.submit(task, part), part) for part in islice(rest, free))
+                    if not waiting:
+                        return
                     for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                         yield waiting.pop(future), future.result()
             finally:

@@ -43,9 +43,7 @@ def addresses_of(master: str) -> list[tuple[str, int]]:
         return []
     rest = rest.removeprefix("https://").removeprefix("http://").partition("/")[0]
     matches = [_PORT.fullmatch(address) for address in rest.split(",")]
-    return [
-        (found["host"].strip("[]"), int(found["port"])) for found in matches if found is not None
-    ]
+    return [(each["host"].strip("[]"), int(each["port"])) for each in matches if each is not None]
 
 
 def check_master(master: str) -> None:
@@ -225,9 +223,8 @@ def start_session(
         settings[_JAVA_OPTIONS] = f"{_QUICK} {settings.get(_JAVA_OPTIONS, '')}".strip()
     variables = java_settings(environ, directory)
     variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or sys.executable
-    variables["SPARK_HOME"] = environ.get("SPARK_HOME") or str(
-        spark_home(Path(pyspark.__file__).parent)
-    )
+    home = environ.get("SPARK_HOME") or spark_home(Path(pyspark.__file__).parent)
+    variables["SPARK_HOME"] = str(home)
     variables[SAFE_PATH] = "1"
     place = None
     if is_embedded and "cluster" not in master:  # whose executors have directories of their own

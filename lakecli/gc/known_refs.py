@@ -397,10 +397,8 @@ def read_positions(
         at = written.get(key)
         if at is None or at >= cutoff:
             groups.append(ref.moves)
-        groups += [
-            _read_chunk(store, ref, info)
-            for info in chunks.get(reflog_prefix(ref.kind, ref.name), ())
-        ]
+        older = chunks.get(reflog_prefix(ref.kind, ref.name), ())
+        groups += [_read_chunk(store, ref, info) for info in older]
         yield _positions(ref, groups, observed.get(key), cutoff)
 
 
@@ -410,17 +408,13 @@ def _positions(
     seen: ObservedMove | None,
     cutoff: datetime,
 ) -> Positions:
-    recent: set[CommitId | None] = set()
-    doubtful: set[CommitId | None] = set()
+    recent: set[CommitId] = set()
+    doubtful: set[CommitId] = set()
     for move in counted(groups, seen, cutoff):
-        (recent if move.at >= cutoff else doubtful).update((move.before, move.after))
-    recent -= {None}
-    return Positions(
-        branch=ref.name if ref.kind is RefKind.BRANCH else "",
-        head=ref.commit_id,
-        recent=frozenset(each for each in recent if each is not None),
-        doubtful=frozenset(each for each in doubtful - recent if each is not None),
-    )
+        commits = filter(None, (move.before, move.after))
+        (recent if move.at >= cutoff else doubtful).update(commits)
+    branch = ref.name if ref.kind is RefKind.BRANCH else ""
+    return Positions(branch, ref.commit_id, frozenset(recent), frozenset(doubtful - recent))
 
 
 def counted(
@@ -437,11 +431,8 @@ def counted(
     moves = [move for group in groups for move in group]
     # If the bucket was restored from a copy, sequence numbers repeat, and the observation does not
     # apply.
-    believed = 0
-    if seen is not None and any(
-        (move.sequence, move.write_id) == (seen.sequence, seen.write_id) for move in moves
-    ):
-        believed = seen.sequence
+    is_ours = seen is not None and any((each.sequence, each.write_id) == seen for each in moves)
+    believed = seen.sequence if seen is not None and is_ours else 0
     for move in moves:
         if move.sequence > believed or move.at >= cutoff:
             yield move

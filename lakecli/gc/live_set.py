@@ -152,11 +152,8 @@ class DigestSet:
             unreached = self.without(condemned)
             wanted = {record[:DIGEST] for record in split(unreached)}
             garbage = garbage_of(listed.records, listed.keys, listed.versions)
-            found = {
-                record: each
-                for record, each in zip(split(listed.records), garbage, strict=True)
-                if record[:DIGEST] in wanted
-            }
+            pairs = zip(split(listed.records), garbage, strict=True)
+            found = {record: each for record, each in pairs if record[:DIGEST] in wanted}
             spared = (len(condemned) - len(unreached)) // RECORD
             total = total_of(b"".join(found))
             yield PartGarbage(part.name, spared, *total, list(found.values()))

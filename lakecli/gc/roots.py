@@ -249,9 +249,8 @@ def iter_operations(
     """
     here = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)
-    return takewhile(
-        lambda operation: operation.sequence > expired, log.iter_operations(txn, repository.key)
-    )
+    operations = log.iter_operations(txn, repository.key)
+    return takewhile(lambda operation: operation.sequence > expired, operations)
 
 
 def _since(work: Work, branch: str) -> int | None:

@@ -348,11 +348,11 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     Args:
         ended: the name of the lists of the collection that has just ended; ``""``: none.
     """
-    stale = []
+    stale, long_ago = [], now - _LEFT_FOR
     for info in store.list(MARKS):
         mark_name = info.key.removeprefix(MARKS).partition("/")[0]
         # Younger lists may belong to another machine that is about to condemn.
-        is_left = mark_name != state.mark and info.modified_at < now - _LEFT_FOR
+        is_left = mark_name != state.mark and info.modified_at < long_ago
         if is_left or mark_name == ended:
             stale.append(info.key)
     last = state.epoch if state.phase is Phase.IDLE else state.epoch - 1
@@ -360,10 +360,7 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
         epoch = info.key.removeprefix(gc_protocol.KEEPS).partition("/")[0]
         if epoch.isdecimal() and int(epoch) <= last:
             stale.append(info.key)
-    stale += [
-        info.key
-        for info in store.list(gc_protocol.REFRESHING)
-        if info.modified_at < now - _LEFT_FOR
-    ]
+    refreshing = store.list(gc_protocol.REFRESHING)
+    stale += [info.key for info in refreshing if info.modified_at < long_ago]
     if stale:
         store.delete(stale)

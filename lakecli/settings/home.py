@@ -62,10 +62,8 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
         except KeyError:  # as in a container with a user ID of its own
             user = os.devnull  # nothing is read or written below it, and what needs a home says so
     if _PLATFORM == "darwin":
-        support = f"{user}/Library/Application Support/lakecli"
-        return HomePaths(
-            f"{support}/config.toml", f"{support}/store", f"{user}/Library/Caches/lakecli"
-        )
+        data = f"{user}/Library/Application Support/lakecli"
+        return HomePaths(f"{data}/config.toml", f"{data}/store", f"{user}/Library/Caches/lakecli")
     config, data, cache = (
         os.path.join(environ[name] if environ.get(name, "").startswith("/") else default, "lakecli")
         for name, default in (

@@ -84,9 +84,8 @@ def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]
         if count > _MAX_KEYS:
             raise Unparsable(f"it has more than {_MAX_KEYS} keys")
         if isinstance(value, dict):
-            todo += [
-                (f"{name}.{key}".lstrip(".").lower(), value[key]) for key in reversed(list(value))
-            ]
+            inside = reversed(value.items())
+            todo += [(f"{name}.{key}".lstrip(".").lower(), each) for key, each in inside]
         elif name:
             yield name, value if isinstance(value, str) else ""
 

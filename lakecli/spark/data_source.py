@@ -51,9 +51,7 @@ from lakecli.spark.sessions import opened, told
 from lakecli.spark.target import WriteTarget, batch_of
 from lakecli.spark.write import commit_files
 
-_OPTIONS: Final = frozenset(
-    {"path", "home", "what", "diff", "columns", "prefix", "entriesperpartition"}
-)
+_OPTIONS: Final = {"path", "home", "what", "diff", "columns", "prefix", "entriesperpartition"}
 
 
 class LakefsSource(datasource.DataSource):
@@ -229,10 +227,8 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the rows in groups."""
-        return [
-            InputPartition(self.rows[start : start + ROWS])
-            for start in range(0, len(self.rows), ROWS)
-        ]
+        starts = range(0, len(self.rows), ROWS)
+        return [InputPartition(self.rows[start : start + ROWS]) for start in starts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
@@ -294,12 +290,9 @@ class DiffReader(DataSourceReader):
         with told():
             store = trees.location.trees()
             sides = Sides(store, trees.base, *map(store.metarange, (trees.right, trees.left)))
-            return [
-                InputPartition(Window(each.start, each.stop))
-                for each in intervals(
-                    sides, entries=self.entries_per_partition, start=start, stop=stop
-                )
-            ]
+            most = self.entries_per_partition
+            found = intervals(sides, entries=most, start=start, stop=stop)
+            return [InputPartition(Window(each.start, each.stop)) for each in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
@@ -436,9 +429,8 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
 
 
 def _with_texts(batch: pa.RecordBatch, by: Sequence[str], stored: pa.Schema) -> pa.RecordBatch:
-    columns = {
-        name.lower(): column for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    }
+    pairs = zip(batch.schema.names, batch.columns, strict=True)
+    columns = {name.lower(): column for name, column in pairs}
     arrays = [columns[name.lower()].cast(pa.string()) for name in by]
     for field in stored:
         column = columns.get(field.name.lower())

@@ -334,10 +334,7 @@ class _TaskFiles:
             self.begin("")  # unless it is open
         self._end()
         self._ingest.flush([ingested for _, ingested, _ in self._done])
-        return [
-            UploadedFile(path, ingested.digest, ingested.size, rows)
-            for path, ingested, rows in self._done
-        ]
+        return [UploadedFile(path, each.digest, each.size, rows) for path, each, rows in self._done]
 
 
 def _run_starts(texts: list[pa.Array], count: int) -> list[int]:

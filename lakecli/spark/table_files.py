@@ -128,9 +128,8 @@ def origins(frame: DataFrame) -> list[Origin]:
     """
     names = _aliases_sent(frame) if is_connect(frame.sparkSession) else _aliases(frame)
     found = (_ALIAS.fullmatch(name) for name in names)
-    return list(
-        dict.fromkeys(Origin(match[1], match[2], CommitId(match[3])) for match in found if match)
-    )
+    all_read = (Origin(match[1], match[2], CommitId(match[3])) for match in found if match)
+    return list(dict.fromkeys(all_read))
 
 
 def _aliases(frame: DataFrame) -> Iterator[str]:

@@ -329,8 +329,7 @@ def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
     match txn:
         case (str(app), int(version)) if app and type(version) is int and 0 <= version <= _MAX:
             return StreamBatch(app, version, table.decode(errors="backslashreplace"))
-        case _:
-            raise UsageError(
-                f"txn is not an application and a version: {txn!r}",
-                hint='for example txn=("orders", batch_id); the version is 0 or more',
-            )
+    raise UsageError(
+        f"txn is not an application and a version: {txn!r}",
+        hint='for example txn=("orders", batch_id); the version is 0 or more',
+    )
