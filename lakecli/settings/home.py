@@ -87,7 +87,7 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
         NotFound: the file is `required` and does not exist.
         PermissionDenied: the file cannot be read.
     """
-    text = _read(path, required=required)
+    text = read_configuration(path, required=required)
     if text is None:
         return {}
     try:
@@ -114,7 +114,19 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
     return values
 
 
-def _read(path: StrPath, *, required: bool) -> str | None:
+def read_configuration(
+    path: StrPath, *, required: bool = False, what: str = "configuration"
+) -> str | None:
+    """Return the text of a configuration file; ``None`` if there is none.
+
+    Args:
+        what: the kind of file, for errors.
+
+    Raises:
+        UsageError: the file is not UTF-8.
+        NotFound: the file is `required` and does not exist.
+        PermissionDenied: the file cannot be read.
+    """
     try:
         return read_text(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +134,7 @@ def _read(path: StrPath, *, required: bool) -> str | None:
             raise NotFound(f"no configuration file {path}") from None
         return None
     except UnicodeDecodeError:
-        raise UsageError(f"malformed configuration in {path}: not UTF-8") from None
+        raise UsageError(f"malformed {what} in {path}: not UTF-8") from None
     except OSError as error:
         raise PermissionDenied(f"cannot read {path}: {error.strerror}") from None
 
@@ -229,7 +241,7 @@ def _edit(
     from tomlkit.exceptions import TOMLKitError
 
     read_file(path)
-    before = _read(path, required=False) or ""
+    before = read_configuration(path) or ""
     if before and not before.endswith("\n"):
         before += "\n"
     wanted = {**_flat(before), **after}

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath
-from lakecli.base.parsing import Unparsable, parse_yaml, read_text
-from lakecli.errors import NotFound, PermissionDenied, UsageError
+from lakecli.base.parsing import Unparsable, parse_yaml
+from lakecli.errors import UsageError
+from lakecli.settings.home import read_configuration
 from lakecli.settings.keys import KEYS, LAKECTL_PREFIX
 
 FILE_VARIABLE: Final = LAKECTL_PREFIX + "CONFIG_FILE"
@@ -53,18 +54,14 @@ def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
         NotFound: the file is `required` and does not exist.
         PermissionDenied: the file cannot be read.
     """
-    try:
-        document = parse_yaml(read_text(path))
-        found = dict(_flatten(document, ""))
-    except (FileNotFoundError, NotADirectoryError):
-        if required:
-            raise NotFound(f"no configuration file {path}") from None
+    what = "configuration of lakectl"
+    text = read_configuration(path, required=required, what=what)
+    if text is None:
         return LakectlFile({}, ())
-    except (Unparsable, UnicodeDecodeError) as error:
-        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise UsageError(f"malformed configuration of lakectl in {path}: {why}") from None
-    except OSError as error:
-        raise PermissionDenied(f"cannot read {path}: {error.strerror}") from None
+    try:
+        found = dict(_flatten(parse_yaml(text), ""))
+    except Unparsable as error:
+        raise UsageError(f"malformed {what} in {path}: {error}") from None
     taken = {key.lakectl: key.name for key in KEYS if key.lakectl}
     values = {taken[name]: value for name, value in found.items() if name in taken and value}
     return LakectlFile(values, tuple(name for name in found if name not in taken))

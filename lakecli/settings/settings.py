@@ -13,6 +13,7 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import cached_property
 from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -69,8 +70,6 @@ class Settings:
         self._file = file
         self._read_lakectl = read_lakectl
         self._lakectl_file = lakectl_file
-        self._values: Mapping[str, str] | None = None
-        self._lakectl: Mapping[str, str] | None = None
 
     def find(self, name: str) -> Setting:
         """Return a setting with its value and source; an empty value counts as unset."""
@@ -98,19 +97,13 @@ class Settings:
             if name not in keys.BY_NAME:
                 yield self.find(name)
 
-    @property
+    @cached_property
     def _lakectl_values(self) -> Mapping[str, str]:
-        if self._read_lakectl is None:
-            return {}
-        if self._lakectl is None:
-            self._lakectl = self._read_lakectl()
-        return self._lakectl
+        return {} if self._read_lakectl is None else self._read_lakectl()
 
-    @property
+    @cached_property
     def _file_values(self) -> Mapping[str, str]:
-        if self._values is None:
-            self._values = self._read_file()
-        return self._values
+        return self._read_file()
 
     def _find(self, name: str, kind: type[Kind]) -> Kind | None:
         """Return the value of a setting, or ``None`` if it is unset."""
