@@ -35,7 +35,7 @@ class Started:
     """An endpoint that stops as soon as it has started, and what it was made from."""
 
     given: ServingContext
-    tls: server.Tls | None
+    tls: tuple[str, str] | None
     is_idle = True
 
     def __call__(
