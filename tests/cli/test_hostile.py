@@ -158,7 +158,7 @@ def test_an_upload_follows_no_link_that_replaces_a_directory(
 ) -> None:
     root = cli.directory / "source"
     write(root, {"a": "1", "sub/key": "k" * size})
-    secret = exchange(monkeypatch, "lakecli.repository.upload_tree", root / "sub")
+    secret = exchange(monkeypatch, "lakecli.repository.transfer.walk", root / "sub")
     make_secret(root / "sub", secret)
     sent = cli("fs", "upload", "-r", root, "lakefs://demo/main/", "--json")
     assert sent.exit_code == 3
