@@ -16,6 +16,7 @@ digest has the counts of a task, and no join removes it.
 
 import json
 import tempfile
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
@@ -97,9 +98,13 @@ class DigestSet:
         self._directory.cleanup()
 
     def add(self, digests: bytes) -> None:
-        """Add digests of 32 bytes each, in any order."""
-        for at in range(0, len(digests), DIGEST):
-            self._buckets[digests[at]] += digests[at : at + DIGEST]
+        """Add digests of 32 bytes each, ascending."""
+        count, start = len(digests) // DIGEST, 0
+        while start < count:
+            first = digests[start * DIGEST]
+            end = bisect_right(range(count), first, start, key=lambda at: digests[at * DIGEST])
+            self._buckets[first] += digests[start * DIGEST : end * DIGEST]
+            start = end
         self._buffered += len(digests)
         self._loaded = None
         if self._buffered >= _BUFFERED:
