@@ -170,12 +170,12 @@ class StoreLocation(NamedTuple):
     @lru_cache(maxsize=16)  # noqa: B019
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
-        finds = partial(prepare_namespace, account=self.account)
+        find_region = partial(prepare_namespace, account=self.account)
 
-        def opens(uri: str, region: str) -> ObjectStore:
+        def open_store(uri: str, region: str) -> ObjectStore:
             return open_by_uri(uri, region=region, account=self.account)
 
-        return Resolver(self.store(), self.trust(), opens, finds, self.region)
+        return Resolver(self.store(), self.trust(), open_store, find_region, self.region)
 
     @lru_cache(maxsize=16)  # noqa: B019
     def guard(self) -> GcGuard:
