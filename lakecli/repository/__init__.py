@@ -1,8 +1,8 @@
 """The operations: one module for each verb, named as its command.
 
-Only this package uses committed trees, refs and staging together. May import `committed`, `refs`,
-`staging`, `remote`, `doctor` and what is below. Re-exports nothing. Start at `contract`. Each row
-of this list imports only the rows below it, types included::
+Only this package uses committed trees, refs and staging together. It may import `committed`,
+`refs`, `staging`, `remote`, `doctor` and the layers below them. It re-exports nothing. Start
+reading at `contract`. Each row of this list imports only from the rows below it, even for types::
 
     verbs           repositories: repo
                     refs: branch, tag, reflog; branch_protect
@@ -24,8 +24,8 @@ of this list imports only the rows below it, types included::
     staged          uncommitted changes
     guard           objects and commits claimed against garbage collection
     reading         the contents of a ref, and where the bytes of its objects are
-    journal         the operation log, moves of refs that were begun, moves to send to the bucket
+    journal         the operation log, unfinished moves of refs, moves not yet sent to the bucket
     policy          the rules about refs in the bucket, and what they forbid
     contract        `Repository`, the first argument of every verb that changes something
-    readable, runtime   `Refs` and `Trees`, all that reading needs; clocks and stores
+    readable, runtime   `Refs` and `Trees`, the parts that reading needs; clocks and stores
 """

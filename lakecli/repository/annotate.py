@@ -97,12 +97,13 @@ def annotate(
 def last_changes(
     repository: Repository, txn: ReadTransaction, commit: Commit, paths: Sequence[bytes]
 ) -> Mapping[bytes, Commit]:
-    """Return which commit changed each path last, up to a commit; a deletion counts.
+    """Return the last commit that changed or deleted each path, in the history of a commit.
 
-    A path that is in no commit up to this one is left out.
+    A path that neither the commit nor an ancestor has is left out.
 
     Args:
-        paths: in ascending order.
+        commit: the newest commit to consider.
+        paths: paths of objects, in ascending order.
     """
     items = Items(b"", is_grouped=False, may_be_absent=True)
     refs = repository.refs(txn)
@@ -151,7 +152,7 @@ class _Pending(NamedTuple):
 
     Attributes:
         present: objects and common prefixes that exist in the commit, in ascending order.
-        gone: common prefixes of a later merge that do not exist in the commit.
+        gone: common prefixes that exist in a later merge, but not in the commit.
     """
 
     commit: Commit
@@ -230,7 +231,7 @@ class _AncestorWalk:
                 self._record(item, commit)
 
     def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
-        """Pass the prefixes in which a merge combined several sides on to all its parents.
+        """Pass prefixes, below which a merge combined changes, on to all parents of the merge.
 
         Returns:
             The prefixes that no parent has: the merge itself created them.

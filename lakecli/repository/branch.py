@@ -60,7 +60,9 @@ def claim_ref(repository: Repository, expression: str) -> "ClaimedCommit":
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Raise an error if a branch or a tag has a name; a commit ID is not a legal name.
+    """Raise an error if a branch or a tag already has a name.
+
+    Commits need no check, because a commit ID is not a legal name.
 
     Raises:
         AlreadyExists: a branch or a tag has the name.
@@ -259,7 +261,7 @@ def rename(
             check_free(refs, new_name)
             intents.check_none_sent(txn, repository, name)
             intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=None)
-            # Staged changes belong to the operation log under the old name.
+            # The operation log records staged changes under the old name.
             if not area.is_clean(txn, before):
                 uri = f"{repository.uri}/{name}"
                 hint = f"commit them, or discard them: `branch reset {uri}`"
@@ -302,7 +304,10 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
-    """Unstage paths; if a sealed staging area has a path too, stage its committed entry."""
+    """Unstage paths.
+
+    If a sealed staging area also has a change of a path, the committed entry is staged over it.
+    """
     from lakecli.repository.staged.stager import Stager
 
     repository.lake.runtime.on_step("unstage")

@@ -1,4 +1,4 @@
-"""lakeFS's protected branches: rules of the policy that let a branch take merges only."""
+"""Protect branches as lakeFS does: with policy rules under which a branch accepts only merges."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _BLOCK: Final = '[[rules]]\nrefs = ["{}"]\nforbid = ["direct"]\n'
 
 
 def patterns(repository: Repository) -> list[str]:
-    """Return the patterns of the branches that take merges only, in order.
+    """Return the patterns of the branches that accept only merges, in ascending order.
 
     Raises:
         IntegrityError: the policy is damaged.
@@ -24,12 +24,13 @@ def patterns(repository: Repository) -> list[str]:
 
 
 def add(repository: Repository, pattern: str, *, who: str) -> PolicyRecord:
-    """Let the branches that match a pattern take merges only.
+    """Add a policy rule: the branches that match a pattern accept only merges.
 
     Raises:
-        AlreadyExists: there is such a rule.
-        UsageError: the pattern is not valid, or the document has to be edited by hand.
-        Forbidden, PolicyMoved, …: as of `set_policy`.
+        AlreadyExists: the policy has this rule already.
+        UsageError: the pattern is not valid, or the rule cannot be appended to the policy document,
+            so the user has to edit the document.
+        Forbidden, PolicyMoved, …: as raised by `set_policy`.
     """
     present = read_policy(repository.store)
     if any(_is_of(each, pattern) for each in policy_of(present).rules):
@@ -53,8 +54,8 @@ def delete(repository: Repository, pattern: str, *, who: str) -> PolicyRecord:
 
     Raises:
         NotFound: no rule has that pattern.
-        Refused: the rule says more, or was written otherwise.
-        Forbidden, PolicyMoved, …: as of `set_policy`.
+        Refused: the rule differs from the rule that `add` writes, in meaning or in form.
+        Forbidden, PolicyMoved, …: as raised by `set_policy`.
     """
     present = read_policy(repository.store)
     rules = policy_of(present).rules

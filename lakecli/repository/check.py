@@ -1,9 +1,10 @@
 """Check trees, approve them, and list the statements about them in the bucket.
 
-A check is a callable that reads a commit and fails by an error. If it has a name and passes, that
-is stated in the bucket (`lakecli.remote.attestations`), so that a rule which requires the check is
-decided by anybody. The statement is about the tree, or about the entries below a prefix; it says
-nothing about the commit, so it holds for every commit that has them.
+A check is a callable that reads a commit, and raises an error if the commit must not be published.
+When a named check passes, a statement in the bucket records it (`lakecli.remote.attestations`), so
+every clone can evaluate a policy rule that requires the check. The statement is about the tree, or
+about its entries below a prefix. It does not name the commit, so it holds for every commit with
+the same tree or entries.
 """
 
 import os
@@ -25,12 +26,12 @@ from lakecli.stores.contract import NotAllowed
 
 
 class CheckedCommit(NamedTuple):
-    """What a check reads.
+    """A commit to check: the argument of a check.
 
     Attributes:
-        commit: the commit; maybe no branch has it yet.
-        destination: the branch that is to get it; ``""`` if none is.
-        prefix: the prefix of the paths to check; ``""``: all.
+        commit: the commit; it may not be on a branch yet.
+        destination: the branch that will move to the commit if it passes; ``""``: none.
+        prefix: the prefix of the paths to check; ``""``: all paths.
     """
 
     repository: Repository
@@ -45,11 +46,11 @@ class CheckedCommit(NamedTuple):
 
 
 class TreeCheck(NamedTuple):
-    """A check.
+    """A check, and the name under which the bucket records that it passed.
 
     Attributes:
-        run: reads the candidate; fails by an error, or by returning ``False``.
-        name: that it passed is stated in the bucket under this name; ``""``: it is not stated.
+        run: checks a commit; raises an error or returns ``False`` if the check fails.
+        name: the name of the check in the bucket; ``""``: the bucket does not record the check.
     """
 
     run: Callable[[CheckedCommit], object]
@@ -57,27 +58,28 @@ class TreeCheck(NamedTuple):
 
 
 def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> str:
-    """Return the digest of the entries of a tree below a prefix; all of them are read."""
+    """Return the digest of a tree's entries below a prefix; this reads all of these entries."""
     entries = scan(repository.trees, tree, prefix=prefix)
     return tree_id(record_id(path, identity_of(value)) for path, value in entries)
 
 
 def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
-    """Run a check on a commit; if it passes and has a name, state that in the bucket.
+    """Run a check on a commit; if it passes and has a name, write a statement to the bucket.
 
-    If the bucket does not let this person state it, a publication goes on with a notice: only a
+    If this user may not write the statement, a publication continues with a notice, because only a
     rule that requires the check needs the statement.
 
     Args:
-        who: the committer who states it.
+        who: the committer, as recorded in the statement.
 
     Raises:
-        CheckFailed: it returned ``False``, or what it raises.
+        CheckFailed: the check returned ``False`` or raised `NothingToDo`; other errors of the check
+            are raised as they are.
         CannotShare, NewerRepository, Refused, …: the repository must not be written to.
     """
     try:
         verdict = check.run(candidate)
-    except NothingToDo as error:  # which would read as nothing to publish
+    except NothingToDo as error:  # callers would take it for "nothing to publish"
         raise CheckFailed(error.message, hint=error.hint) from error
     if verdict is False:
         raise CheckFailed(f"check {check.name or check.run!r} failed on {candidate.uri}")
@@ -110,7 +112,7 @@ def check_ref(
 def reviewer(
     repository: Repository, destination: str, checks: Sequence[TreeCheck], *, who: str
 ) -> Callable[[Commit], None]:
-    """Return a function that runs checks on a commit, unless they have passed on its tree."""
+    """Return a function that runs checks on a commit, once for each tree."""
     passed: set[MetarangeId] = set()
 
     def review(commit: Commit) -> None:
@@ -126,7 +128,8 @@ def reviewer(
 def approve(repository: Repository, ref: str, destination: str, *, who: str) -> Attestation:
     """State in the bucket that a committer approves the tree of a ref for a branch or tag.
 
-    A notice says so if merging the ref would give the branch another tree, which is not approved.
+    If merging the ref would give the branch a different tree, a notice says that this tree is not
+    approved.
 
     Raises:
         NotFound: the ref names nothing.

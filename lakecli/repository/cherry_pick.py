@@ -1,8 +1,8 @@
 """Apply the change of one commit to a branch, or undo it with a new commit.
 
-Cherry-pick and revert are three-way merges. Cherry-picking C merges C with its parent as the base;
-reverting C merges its parent with C as the base. So what the commit or its revert brings is the
-source of decisions about conflicts.
+Cherry-pick and revert are three-way merges into the branch. Cherry-picking C merges C, with the
+parent of C as the base. Reverting C merges the parent, with C as the base. So in decisions about
+conflicts, the source is C or, for a revert, its parent; the destination is the branch.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,8 @@ def cherry_pick(
         parent_number: the number, from 1, of the parent with which the commit is compared; the
             first by default.
         allow_empty: commit even if nothing changes.
-        decisions: of conflicts; the commit is the source, the branch the destination.
+        decisions: which side conflicts take; the commit is the source, and the branch is the
+            destination.
 
     Raises:
         NotFound: no such branch, commit or parent; the initial commit has no parent.

@@ -81,7 +81,7 @@ def commit(
                 else f"list what is staged: `diff {uri}`",
             )
         draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {}, created_at)
-        commit_attempts.check_texts(draft)  # before what stays staged is copied
+        commit_attempts.check_texts(draft)  # before copying the changes that stay staged
         left = () if only is None else copy_rest(repository, attempt.branch, only)
         made = attempt.move(draft, left=left)
         if made is not None:

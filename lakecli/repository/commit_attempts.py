@@ -168,7 +168,7 @@ def clean_attempt(
     Args:
         kind: the kind of operation, as the log shows it.
         who: who commits.
-        merges: whether the commit is to have two parents.
+        merges: whether the commit will have two parents.
 
     Raises:
         NotFound: no such branch.
@@ -264,7 +264,7 @@ class Attempt(NamedTuple):
         Args:
             left: tokens of new staging areas with the changes that stay staged; these areas are
                 deleted if the branch does not move.
-            review: called with the commit before the branch moves; refuses it by an error.
+            review: called with the commit before the branch moves; raises an error to refuse it.
 
         Returns:
             The commit; ``None`` if the branch has changed meanwhile, so that the commit must be
@@ -406,7 +406,7 @@ def describe_commit(
 
 
 def initial_commit(created_at: datetime) -> Commit:
-    """Return the first commit of every repository: that of lakeFS, with the empty tree."""
+    """Return the first commit of a repository, with an empty tree, as lakeFS creates it."""
     return describe_commit(
         parents=(),
         metarange_id=EMPTY_TREE,

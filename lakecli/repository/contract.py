@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 Hook = Callable[[Mapping[str, Any]], object]
-"""Called with a document about a move; see `lakecli.repository.journal.hooks`."""
+"""A function that gets a mapping which describes a move; see `lakecli.repository.journal.hooks`."""
 
 
 class OwnLake(Protocol):
@@ -39,7 +39,10 @@ class OwnLake(Protocol):
         """Close the local store; safe to repeat."""
 
     def tidy(self, repository: "Repository") -> None:
-        """Delete more expired records than an operation writes; called after each operation."""
+        """Delete some expired records; called after each operation.
+
+        More records are deleted than one operation writes, so expired records do not accumulate.
+        """
 
     def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
         """Yield the repositories that were deleted on this machine and can still be restored."""
@@ -70,13 +73,13 @@ class Repository(Readable, Protocol):
     hooks: dict[str, Hook]
     """Functions that are called before and after branches move, by name such as ``pre-commit``."""
     skips_hooks: bool
-    """Whether hooks are left out on request, which the operation log records."""
+    """Whether the user asked to skip hooks; the operation log records this."""
     notices: "list[Notice]"
     """Messages of verbs, which the caller shows and then removes."""
     store_in_use: "ObjectStore | None"
     """The store of the namespace if it was used already, else ``None``."""
     reads: "Reads | None"
-    """How many reads of trees each tier answered; ``None`` if there were none."""
+    """How many reads of trees each cache tier answered; ``None`` if no tree was read."""
 
     @property
     def syncs(self) -> bool:
@@ -107,7 +110,7 @@ class AddressResolver(Protocol):
     """Resolves the physical addresses in the entries of one repository to stores and keys.
 
     Attributes:
-        compared: results of comparisons that `lakecli.repository.reading.recorded` remembers.
+        compared: results of comparisons, cached by `lakecli.repository.reading.recorded`.
     """
 
     compared: dict[Any, str]
@@ -204,13 +207,14 @@ class BranchMover(Protocol):
         Args:
             branch: the branch as it was when the commit was built from it.
             commit: the new head, which is not in the local store yet.
-            landing: what the move changes on this machine besides the head.
+            landing: the changes that the move makes on this machine, besides the new head.
 
         Raises:
             NotFound: the branch was deleted meanwhile.
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
             LostRace: the branch has commits that were never pushed, so it cannot follow the bucket.
-            OutcomeUnknown: the next command finds out whether the branch moved.
+            OutcomeUnknown: the bucket's reply was lost; the next command finds out whether the
+                branch moved.
             Unreachable: the bucket cannot be reached; nothing moved.
         """
 
@@ -219,7 +223,8 @@ class BranchMover(Protocol):
 
         Raises:
             LostRace, AlreadyExists: a move would undo moves of others, and was not sent.
-            OutcomeUnknown: the next command finds out whether the ref moved.
+            OutcomeUnknown: the bucket's reply was lost; the next command finds out whether the ref
+                moved.
             Unreachable, PermissionDenied, …: a move was not sent; the next command tries again.
         """
 

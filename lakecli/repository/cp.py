@@ -65,7 +65,7 @@ def cp_tree(
     attributes: NewAttributes = UNCHANGED,
     delete: bool = False,
 ) -> int:
-    """Stage below `path` everything that a ref has below `source`; return how many objects.
+    """Stage below `path` everything that a ref has below `source`; return the number of objects.
 
     Args:
         source: the source directory; a missing trailing slash is added.
@@ -109,7 +109,7 @@ def _same() -> UsageError:
 def update_metadata(
     repository: Repository, branch: str, paths: Iterable[bytes], attributes: NewAttributes
 ) -> None:
-    """Stage objects with new attributes, all or none; equal attributes change nothing.
+    """Stage new attributes for all given objects, or for none; skip objects that would not change.
 
     Raises:
         NotFound: no such branch or object.

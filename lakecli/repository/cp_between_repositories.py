@@ -1,4 +1,4 @@
-"""Copying and moving objects to another repository: their bytes first, then their entries.
+"""Copy and move objects to another repository: first their bytes, then their entries.
 
 An object that is named by its contents keeps its name and its checksum. If both namespaces are in
 one store, the store copies the object: no bytes pass through this machine, and only the size is
@@ -49,7 +49,7 @@ from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
 
 BATCH: Final = 1_024
-"""Objects that are made durable and staged together."""
+"""Number of objects that are made durable and staged together."""
 
 _OF_ONE_OBJECT: Final = (
     errors.PermissionDenied,
@@ -137,9 +137,9 @@ def cp_tree_across(
     progress: Progress = NO_PROGRESS,
     moves: bool = False,
 ) -> AcrossReport:
-    """Copy or move everything below a directory to another repository; report what fails.
+    """Copy or move everything below a directory to another repository.
 
-    If an object fails, all other objects are copied, and nothing is removed.
+    If an object fails, the report lists it, all other objects are copied, and nothing is removed.
 
     Args:
         source: the directory; a missing trailing slash is added.
@@ -222,10 +222,11 @@ class Across:
         """Copy the objects of some entries, several at a time, and claim the copies.
 
         Args:
-            values: paths, and encoded entries of the source.
+            values: pairs of a path and an encoded entry of the source.
 
         Returns:
-            The same paths with the encoded entries of the target, without those that failed.
+            The same paths with the encoded entries for the target, in path order; paths that failed
+            are left out.
         """
         done: list[tuple[bytes, bytes]] = []
         brought: list[Ingested] = []
@@ -304,10 +305,10 @@ class Across:
             wanted = self._trust.narrowest(bucket, key) or bucket
         else:
             if any(f"{bucket}/{key}".startswith(f"{each}/") for each in within):
-                return False  # garbage collection empties both namespaces
+                return False  # garbage collection may delete objects in both namespaces
             wanted = place_of(own, bucket, key)
             if wanted == bucket_of(own):
-                return False  # only the whole bucket of the target covers it
+                return False  # the target would have to read its whole bucket
             # The target may read no more than it needs, and no more than the source may.
             wanted = max(wanted, self._trust.narrowest(bucket, key) or "", key=len)
         with self._lock:
@@ -351,7 +352,7 @@ class Across:
             if copy_across(store, key, self._target.store, key):
                 return True
         except (errors.PermissionDenied, errors.Unsupported):
-            pass  # the target's credentials may not read the source, the source's may
+            pass  # the target's credentials cannot read the source, but the source's own may
         self._can_copy = False
         return False
 

@@ -1,4 +1,4 @@
-"""Differences: staged against committed, and between two refs."""
+"""Compare staged changes with the committed tree, and two refs with each other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,7 +70,7 @@ def compare_here(
 
     Args:
         trees: the store that holds the trees.
-        start: only paths from this one on.
+        start: only this path and later paths.
     """
     base, left, right, prefix = compared
     if base is None:

@@ -38,10 +38,10 @@ from lakecli.stores.contract import ObjectStore, exists
 from lakecli.stores.uri import is_local, parse
 
 LOW_SPACE: Final = 10**9
-"""Free bytes on a disk; fewer are a warning."""
+"""Free bytes on a disk below which the check is a warning."""
 
 NO_SPACE: Final = 10**8
-"""Free bytes on a disk; fewer are an error."""
+"""Free bytes on a disk below which the check fails."""
 
 FULL_MAP: Final = 0.8
 """The used share of the local store's memory map above which the check is a warning."""
@@ -99,7 +99,7 @@ PURPOSES: Final = (
         "gc run",
     ),
 )
-"""The groups of commands; each of them becomes one of the last checks."""
+"""The groups of commands; each group has its own check, after all other checks."""
 
 
 TRAILING: Final = ("claim", "shared", "sharing", *(purpose.name for purpose in PURPOSES))
@@ -109,13 +109,13 @@ OUTSIDE: Final = "outside"
 """The last check of a repository: its objects outside the namespace."""
 
 WIDTH: Final = max(map(len, (*probe.NAMES, *TRAILING)))
-"""Letters in the longest name of a check."""
+"""Length of the longest name of a check, in characters."""
 
 _REFS_READ: Final = 8
-"""How many of the refs in the bucket are read."""
+"""Maximum number of refs that are read from the bucket."""
 
 _RANGES_READ: Final = 8
-"""How many ranges are read to find objects outside the namespace."""
+"""Maximum number of ranges that are read to find objects outside the namespace."""
 
 _SHOWN: Final = 5
 
@@ -224,7 +224,7 @@ def _probe(
     *,
     greet: Callable[[], ObjectStore] | None = None,
 ) -> probe.Probe:
-    """Return a run of the checks of a store with the account of a repository or namespace."""
+    """Return a probe that checks a store with the account of a repository or namespace."""
 
     def reopen(account: Account) -> ObjectStore:
         trying = runtime._replace(account=lambda _: account).for_repository(name)
@@ -306,7 +306,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Check the disk with the least free space among those of several directories."""
+    """Check the free space of several directories' disks; report the fullest disk."""
     measured = []
     for place in places:
         with suppress(OSError):
@@ -337,7 +337,7 @@ def _shown(size: int) -> str:
 def _with_claim(
     looking: probe.Probe, repository: Repository | None, examiner: Examiner
 ) -> Generator[Check]:
-    """Yield the checks of a probe, then those of the owner, of sharing, and of the commands.
+    """Yield the checks of a store, then of its owner, shared refs, sharing and groups of commands.
 
     Args:
         repository: the expected owner of the namespace. ``None``: the namespace may have no owner,

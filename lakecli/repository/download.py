@@ -28,11 +28,11 @@ ACTIONS: Final = {
     FileComparison.SAME: PathAction.UNCHANGED,
     FileComparison.DIFFERENT: PathAction.CHANGED,
 }
-"""What a download does with an object, depending on the existing file."""
+"""The action of a download for an object, by the state of the existing file."""
 
 
 class DownloadOptions(NamedTuple):
-    """How to download.
+    """Options of a download.
 
     Attributes:
         parallelism: number of concurrent requests or copies.
@@ -70,8 +70,8 @@ def download_object(
     """Download one object to a file and verify it; a failed download leaves no file.
 
     Args:
-        listed: a dry run: nothing is written, and `listed` is called with the step that would be
-            taken. An existing file that has the size of the object is read and compared.
+        listed: if given, the call is a dry run: nothing is written, and `listed` is called with the
+            step that would be taken. An existing file of the object's size is read and compared.
 
     Raises:
         NotFound: the ref, the path or its data does not exist.

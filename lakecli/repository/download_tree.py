@@ -42,7 +42,7 @@ from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.uri import is_local
 
 LOOK_AHEAD: Final = 1_024
-"""Objects that are reported to the progress together."""
+"""Number of objects that are reported to the progress together."""
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ def download_tree(
 
     With `options.deletes`, files of the directory that have no object are deleted afterwards,
     unless an object fails. If a file is in the way of an object, the file is deleted first, and the
-    object is downloaded after all others. Files that the selection leaves out stay, and so do files
-    that change meanwhile, special files, and everything outside the directory: a symbolic link is
-    deleted itself and never followed.
+    object is downloaded after all others. These files are kept: files that the selection leaves
+    out, files that change meanwhile, special files, and everything outside the directory. A
+    symbolic link is deleted, not followed.
 
     Args:
         repository: the repository.
@@ -81,9 +81,9 @@ def download_tree(
         target: the directory to which files are written.
         options: how to download.
         names: names of objects relative to the prefix; ``None`` for all.
-        listed: a dry run: nothing is written, the report stays empty, and `listed` is called with
-            each step that would be taken, in path order, deletions last. A file that has the size
-            of its object is read and compared.
+        listed: if given, the call is a dry run: nothing is written, the report stays empty, and
+            `listed` is called with each step that would be taken, in path order, deletions last. A
+            file of its object's size is read and compared.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.
@@ -107,7 +107,7 @@ def download_tree(
 
 
 class _TreeDownload:
-    """Decides what is done with each object and each surplus file, and does it or only lists it.
+    """Downloads objects and deletes surplus files; in a dry run, only lists these steps.
 
     Args:
         below: the directory whose objects are downloaded; their names are relative to it.
@@ -128,7 +128,7 @@ class _TreeDownload:
         self._options = options
         self._listed = listed
         self._steps: list[PathStep] = []
-        """What a dry run has still to list."""
+        """Steps that a dry run has not listed yet."""
         self._report = DownloadReport()
         self._download = Downloader(view.repository, options)
         self._workers = self._download.workers
@@ -140,10 +140,10 @@ class _TreeDownload:
         self._lock = Lock()
 
     def run(self, names: Sequence[bytes] | None, target: Path, surplus: _Surplus) -> DownloadReport:
-        """Bring all objects, or those with the given names, then delete the surplus files.
+        """Download all objects, or those with the given names, then delete the surplus files.
 
-        Nothing is deleted if anything has failed. Objects whose paths the surplus files block are
-        brought last.
+        Nothing is deleted if anything has failed. Objects whose paths are blocked by surplus files
+        are downloaded last.
 
         Args:
             target: the directory of the surplus files.
@@ -194,7 +194,7 @@ class _TreeDownload:
         return no_such_path(self._view.repository, self._view.name, path)
 
     def _delete(self, target: Path, files: Sequence[tuple[bytes, FileStamp]]) -> None:
-        """Delete files unless they have changed, and the directories that become empty."""
+        """Delete unchanged files and emptied directories; then download the blocked objects."""
         view, below = self._view, self._below
         for name, seen in files:
             if self._listed is not None:
@@ -233,7 +233,7 @@ class _TreeDownload:
             yield from selected
 
     def _one(self, item: tuple[bytes, Entry]) -> None:
-        """Decide what is done with one object; record an error that concerns only this object."""
+        """Download or list one object; record an error that concerns only this object."""
         path, entry = item
         name = path[len(self._below) :]
         try:
@@ -251,7 +251,7 @@ class _TreeDownload:
             errors.UsageError,
             errors.Refused,
         ) as error:
-            # Without the namespace all objects fail; without a bucket outside it only some.
+            # Without the namespace's own bucket, every object fails; another bucket affects few.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
             if isinstance(error, UnsafeName) and self._surplus.blocks(name):
@@ -366,7 +366,7 @@ class _Surplus(NamedTuple):
             if self._has(name[:at], name[:at]):
                 return True
             at = name.find(b"/", at + 1)
-        return self._has(name + b"/", name + b"0")  # the byte after the slash
+        return self._has(name + b"/", name + b"0")  # "0" is the byte after the slash
 
     def _has(self, first: bytes, last: bytes) -> bool:
         at = bisect_left(self.files, first, key=lambda item: item[0])

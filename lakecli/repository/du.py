@@ -1,8 +1,8 @@
 """Sum up the sizes of objects by prefix, both as listed and as stored.
 
 Several paths may share one object: after a copy, or because equal bytes are stored once. Such an
-object is counted for the first path only, as ``du`` counts a file with several names. The objects
-that were counted are recorded on disk, so memory does not grow with their number.
+object is counted for the first path only, as ``du`` counts a file with several hard links. Counted
+objects are recorded on disk, so memory does not grow with their number.
 """
 
 import sqlite3
@@ -52,9 +52,9 @@ class PrefixUsage:
 def du(
     repository: Repository, ref: str, prefix: bytes, *, depth: int = 1, shared: bool = False
 ) -> Iterator[Iterator[PrefixUsage]]:
-    """Open the stream of the usage of each directory below a prefix, and at the end the total.
+    """Open a stream with the usage of each directory below a prefix; the last item is the total.
 
-    A directory comes after the directories inside it, which it includes.
+    The usage of a directory includes its subdirectories, which come before it.
 
     Args:
         ref: a ref; a plain branch includes its staging area.

@@ -69,7 +69,7 @@ Change = tuple[bytes, ClaimedValue]
 """A path, and the value to stage there."""
 
 BATCH: Final = 5_000
-"""Values that are claimed together."""
+"""Number of values that are claimed together."""
 
 MAX_LISTED: Final = 1_000
 """The most paths that an error lists."""
@@ -78,7 +78,7 @@ MAX_EXAMINED: Final = 1_000
 """The most commits examined; if more commits were never pushed, the oldest are not claimed."""
 
 PARALLELISM: Final = 16
-"""Objects that are checked, or get a new time, in parallel."""
+"""Number of objects that are checked, or get a new modification time, in parallel."""
 
 
 class Gone(IntegrityError):
@@ -136,7 +136,7 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
 
 
 def uploaded_changes(changes: Iterable[tuple[bytes, bytes]]) -> list[Change]:
-    """Return (path, encoded entry) as changes to stage, in the order of the paths.
+    """Return pairs of a path and an encoded entry as changes to stage, in path order.
 
     The objects of the entries were claimed by `lakecli.repository.transfer.ingest.Ingest.flush`.
     """
@@ -180,7 +180,7 @@ def same_area(records: Iterable[tuple[bytes, bytes]]) -> Iterator[Change]:
 
 
 class Reclaimed:
-    """Claims trees and objects that come into use again by an undo, if they still exist.
+    """Claims the trees and objects that an undo brings back into use, if they still exist.
 
     Attributes:
         gone: the number of trees and objects that no longer exist.
@@ -217,7 +217,7 @@ def _claim(repository: Repository, values: Iterable[tuple[bytes, bytes]]) -> lis
     found = ((path, *named) for path, value in values if (named := _object_of(repository, value)))
     first = next(found, None)
     if first is None or not repository.guard.begin():
-        return []  # the others need not even be decoded
+        return []  # no protection needed, so the other values are not decoded
     wanted = [first, *found]
     sizes = repository.guard.claim(sorted({key for _, key, _ in wanted}))
     if sizes is None:
@@ -239,8 +239,8 @@ def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
 def claim_head(view: View) -> ClaimedCommit:
     """Return the head of a branch as the parent of a new commit.
 
-    The guard claims the existing trees of the history that only this clone knows. A push detects
-    the missing trees, which can be uploaded again.
+    The trees that only this clone knows in the history of the head are claimed, if they exist.
+    Missing trees are no error here: a push detects them, and they can be uploaded again.
 
     Raises:
         Swept: a tree was deleted just now.
@@ -433,7 +433,7 @@ class GcGuard:
                         self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
-                        self._heads([*keys, *written])  # raises where one is gone
+                        self._heads([*keys, *written])  # raises `Swept` if an object is gone
                 if is_stale:
                     # Objects written long before this reading may be condemned by now.
                     keys.update(written)
@@ -475,8 +475,8 @@ class GcGuard:
                     strict=True,
                 )
                 infos = {key: info for key, info in found if info is not None}
-                # Checked after the state was read and before the keep: a sweep that deleted one
-                # of them has changed the state.
+                # The objects were looked up after the state was read and before they are kept. If a
+                # sweep deleted one of them meanwhile, it has changed the state.
                 if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
                     self._renew(infos, state.grace / 2)
                     return {key: info.size for key, info in infos.items()}
@@ -505,7 +505,7 @@ class GcGuard:
             if all(info.key != GC_STATE for info in self._store.list(GC_STATE)):
                 return
         except PermissionDenied:
-            raise error from None  # all credentials may be missing
+            raise error from None  # there may be no credentials at all
         raise PermissionDenied(
             f"not allowed to read whether garbage is collected: {self._store.uri}/{GC_STATE}",
             hint="allow reading it, and listing the namespace; see what is missing: `doctor "
@@ -553,8 +553,8 @@ class GcGuard:
 
     def _touch(self, key: str) -> None:
         # Each copy has a unique name: two writers that renew one object at once do not delete each
-        # other's copy. A bucket that lets nobody replace objects refuses it; the object is then
-        # condemned sooner, and is still there for a whole grace period.
+        # other's copy. If the bucket forbids replacing objects, the object keeps its old time. It
+        # may then be condemned earlier, but still exists for a whole grace period after that.
         with suppress(PermissionDenied):
             renew(self._store, key, aside=gc_protocol.REFRESHING + self._new_id().hex())
 

@@ -54,13 +54,13 @@ def merge(
     *,
     review: Callable[[Commit], None] | None = None,
 ) -> Commit:
-    """Merge a ref expression into a branch; there is always a merge commit.
+    """Merge a ref expression into a branch, always with a merge commit.
 
     Uncommitted changes of the source are ignored.
 
     Args:
-        review: called with the merge commit before the branch moves, and again with the one that is
-            built after a lost race; refuses it by an error.
+        review: called with the merge commit before the branch moves; raises an error to refuse it.
+            After a lost race it is called again, with the rebuilt merge commit.
 
     Raises:
         NotFound: the source or the branch does not exist.
@@ -128,7 +128,7 @@ def _brings_nothing(repository: Repository, points: MergePoints) -> bool:
     base, source = points.base, points.source.metarange_id
     if base.only_tree is not None:
         return source == base.only_tree
-    # Where it has, it also differs from one of the trees of which the base is merged.
+    # At a path that the source changes, it differs from at least one of the base's trees.
     changes = (compare(repository.trees, base=base, left=tree, right=source) for tree in base.trees)
     return bool(base.trees) and next(chain.from_iterable(changes), None) is None
 
@@ -158,7 +158,7 @@ def preview(
 
 
 def _decided(changes: Iterator[Difference], decide: Decide) -> Iterator[Difference]:
-    """Replace conflicts by what is decided."""
+    """Yield changes; a decided conflict becomes a change, or nothing if the destination wins."""
     for change in changes:
         if change.type != ChangeType.CONFLICT:
             yield change
@@ -172,7 +172,7 @@ def _decided(changes: Iterator[Difference], decide: Decide) -> Iterator[Differen
 
 
 _PAGE: Final = 1 << 13
-"""Conflicts that are held in memory, at most."""
+"""Maximum number of conflicts that are held in memory."""
 
 
 class ConflictingObject(NamedTuple):
@@ -235,9 +235,9 @@ class Conflict(NamedTuple):
 def conflicts_of(
     repository: Repository, source: str, destination: str, options: MergeOptions
 ) -> Iterator[Iterator[Conflict]]:
-    """Open the stream of the conflicts of a merge, in path order, with what the options decide.
+    """Open the stream of the conflicts of a merge, in path order, with the decisions so far.
 
-    What a plan says of objects that are others by now is left out.
+    Decisions of a plan about objects that have changed since are left out.
 
     Raises:
         NotFound, DirtyBranch, NothingToDo: as `preview` does.

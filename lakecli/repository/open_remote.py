@@ -296,7 +296,7 @@ class Fetching:
         if not self._has(commit_id):
             self._fetch_packs()
         if not self._has(commit_id):
-            # A store may list a pack late, but its ref names it.
+            # A store may list a pack late, but the refs name the pack.
             self._report(take_new_packs(self._repository, named=self._named).damaged)
 
     def _fetch_packs(self) -> None:

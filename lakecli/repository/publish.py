@@ -1,9 +1,9 @@
 """Write, audit, publish: merge into a branch exactly the tree that was checked, and push it.
 
-The merge is built, its commit is recorded on this machine without a branch, and the checks read it
-by its ID. Only if all pass does the branch move, in the bucket first, by compare-and-set. If
-somebody else moved it there meanwhile, the merge is built again on the new head, and checked again
-unless that tree has passed already. So the branch never has a tree that was not checked.
+The merge commit is recorded on this machine, on no branch, and the checks read it by its ID. If all
+checks pass, the branch moves: first in the bucket, by compare-and-set. If somebody else moved the
+branch there meanwhile, the merge is built again on the new head, and checked again unless its tree
+has passed already. So the branch never has a tree that was not checked.
 
 With ``sync = manual``, only the destination is fetched, followed and pushed.
 """
@@ -34,14 +34,14 @@ def publish(
     Uncommitted changes of the source are ignored.
 
     Args:
-        options: as of `lakecli.repository.merge.merge`.
-        checks: run in this order; the first one that fails ends it.
+        options: the options of `lakecli.repository.merge.merge`.
+        checks: the checks, in the order in which they run; the first failure ends the publication.
 
     Raises:
         CheckFailed: a check failed; the branch was not moved. Other errors of a check are raised
             as they are.
         LostRace: the branch here and in the bucket have diverged, or it kept moving.
-        LakeError: as of `lakecli.repository.merge.merge`, and of a push.
+        LakeError: any error of `lakecli.repository.merge.merge` or of a push.
     """
     moving = moving_first(repository, destination, who=options.committer)
     with moving.lake.kv.read() as txn:
@@ -53,7 +53,7 @@ def publish(
 
 
 def moving_first(repository: Repository, branch: str, *, who: str) -> Repository:
-    """Return a handle with which commits of a branch move it in the bucket first.
+    """Return a handle whose commits move a branch in the bucket before they move it here.
 
     Without automatic sharing, the branch is fetched, and follows the bucket if it has no commits of
     its own.
@@ -74,7 +74,7 @@ def moving_first(repository: Repository, branch: str, *, who: str) -> Repository
 
 def with_mover(repository: Repository, mover: SharedMover | None) -> Repository:
     """Return another handle to a repository, with the same store, trees and notices."""
-    _ = repository.store, repository.trees  # so that both handles have them
+    _ = repository.store, repository.trees  # opened here, so that both handles share them
     handle = copy.copy(repository)
     handle.mover = mover
     return handle

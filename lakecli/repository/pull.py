@@ -150,7 +150,7 @@ def _pull_branch(
 def _pull_tag(
     repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
 ) -> PullReport:
-    """Create a tag again that was fetched before and has been deleted on this machine since."""
+    """Restore a tag that was deleted on this machine; raise an error if a local tag differs."""
     assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
         tag = repository.refs(txn).find_tag(there.name)

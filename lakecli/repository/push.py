@@ -34,7 +34,7 @@ from lakecli.repository.undo.remote_undo import put_back
 
 SAME_NAME: Final = "a branch has the same name here and in the bucket: `push BRANCH`"
 MAX_ATTEMPTS: Final = 8
-"""How many times a push compares and tries again because others move the ref meanwhile."""
+"""Maximum number of attempts of a push while others keep moving the ref."""
 
 
 class Pushing(StrEnum):
@@ -192,8 +192,8 @@ def push_all(
 ) -> PushReport:
     """Move every branch and every tag in the bucket to its commit on this machine.
 
-    Branches of runs stay here, since their data are not checked yet. Each ref moves independently:
-    if a ref is refused, all other refs are still pushed.
+    Branches of runs are not pushed, because their data is not checked yet. Each ref moves
+    independently: if a ref is refused, all other refs are still pushed.
 
     Args:
         options: how to push; with a lease, each ref must point to the commit at which this clone
@@ -217,7 +217,7 @@ def push_all(
     for kind, name, commit_id in here:
         if kind is RefKind.BRANCH and name in kept_back:
             continue
-        if present.get((kind, name)) == commit_id:  # asking again for each would take a while
+        if present.get((kind, name)) == commit_id:  # saves one request for each ref
             pushed.append(RefPush(kind, name, commit_id, commit_id, Pushing.UP_TO_DATE))
             continue
         try:
@@ -298,7 +298,7 @@ def _push(
         before = None if remote is None else remote.commit_id
         with repository.lake.kv.read() as txn:
             _, present = _local(txn, repository, kind, name)
-            after = present if moved is None else moved[1]  # not what others commit on top of it
+            after = present if moved is None else moved[1]  # without later commits of others
             refs = repository.refs(txn)
             state = _compare(refs, kind, before, after)
             is_put_back = moved is not None and _is_put_back(refs, *moved, present)

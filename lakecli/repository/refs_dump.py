@@ -35,7 +35,7 @@ from lakecli.sstable.writer import TableWriter
 from lakecli.staging import area
 
 MAX_LISTED: Final = 100
-"""The most problems of one kind that are listed."""
+"""Maximum number of listed problems of one kind."""
 
 
 class Loss(StrEnum):
@@ -243,7 +243,7 @@ def _commits(
 
 
 _RANGE_RECORDS: Final = 20_000
-"""The most records of a dump in one range."""
+"""Maximum number of records of a dump in one range."""
 
 _PACKAGE: Final = "io.treeverse.lakefs.graveler"
 

@@ -21,7 +21,7 @@ from lakecli.stores.uri import normalise
 DEFAULT_BRANCH: Final = "main"
 DEFAULT_RANGE_ENTRIES: Final = 8192
 LISTED: Final = 10_000
-"""Objects of a namespace that are listed before it is claimed."""
+"""Maximum number of objects that are listed before a namespace is claimed."""
 
 
 def create(

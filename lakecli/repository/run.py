@@ -1,15 +1,15 @@
-"""Runs: a job on a branch of its own, whose result is checked and published, or nothing of it is.
+"""Run a job on its own branch, then check and publish the whole result or nothing.
 
-The branch stays on this machine. A run has a row in the local store from before its branch is made
-until it is removed, and a lock for as long as its process or its job lives. So a row without a lock
-is that of a run that was killed, or whose branch was kept::
+The branch stays on this machine. A run has a row in the local store, which is written before the
+branch is created and deleted with the run. The process and the job of the run hold a lock. So if a
+row has no lock, the run was killed, or its branch was kept::
 
     META       run/REPOSITORY ID -> the run, in JSON
     runs/UUID-ID, in the local store's directory: the lock
 
-What the job has written reaches the destination in one move of `lakecli.repository.publish`, so all
-of it is there, or nothing. A run whose job ended without an error can be resumed: what is done
-already is not done again. Another one can only be aborted, since its data may not be whole.
+`lakecli.repository.publish` moves the destination once, so it gets all changes of the job or none.
+If the job ended without an error, the run can be resumed, and finished steps are not repeated.
+Otherwise the data may be incomplete, and the run can only be aborted.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ _ROW: Final = b"run/"
 
 
 class Keep(StrEnum):
-    """Whether the branch of a run is kept at its end."""
+    """When the branch of a run is kept after the run has ended."""
 
     ALWAYS = "always"
     ON_FAILURE = "on-failure"
@@ -89,11 +89,11 @@ class JobRun(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """How to run a job; fields are those of `JobRun`.
+    """Options of a run; the other fields are those of `JobRun`.
 
     Attributes:
-        branch: ``""``: a new name.
-        message: ``""``: says which run it is.
+        branch: the name of the run's branch; ``""``: a new name with the ID of the run.
+        message: the message of both commits; ``""``: a message with the ID of the run.
     """
 
     destination: str
@@ -109,11 +109,12 @@ class OpenRun:
     """A run of this process.
 
     Attributes:
-        run: the run as it is.
-        name: the name of its branch.
-        lock: a descriptor, for a job in a process of its own: as long as a process has it open, the
-            run counts as running.
-        commit: the commit that published it; ``None``: it is not published, or had no new data.
+        run: the present state of the run.
+        name: the name of the run's branch.
+        lock: the file descriptor of the lock. A job in another process inherits it: the run counts
+            as running while any process has it open.
+        commit: the merge commit that published the run; ``None``: the run is not published, or had
+            no new data.
     """
 
     def __init__(self, repository: Repository, run: JobRun, lock: int) -> None:
@@ -124,11 +125,11 @@ class OpenRun:
         self._repository = repository
 
     def __str__(self) -> str:
-        """Return the URI of its branch, below which the job writes."""
+        """Return the URI of the run's branch, below which the job writes."""
         return f"{self._repository.uri}/{self.name}"
 
     def set(self, **changed: object) -> None:
-        """Change the run, in the local store, too."""
+        """Change fields of the run, and write the run to the local store."""
         self.run = self.run._replace(**changed)  # type: ignore[arg-type]
         fields = self.run._asdict() | {"began": int(self.run.began.timestamp())}
         with self._repository.lake.kv.write() as txn:
@@ -139,21 +140,22 @@ class OpenRun:
 def running(
     repository: Repository, options: RunOptions, checks: Sequence[TreeCheck] = ()
 ) -> Iterator[OpenRun]:
-    """Run the block as a job: at its end, commit what it staged, check, publish, remove the branch.
+    """Run the block as a job; then commit its changes, check and publish them, remove the branch.
 
-    After an error, of the block, too, nothing of it is on the destination. No new data is no error.
+    If the block, a check or the publication fails, the destination gets none of the changes. It is
+    no error if the job has changed nothing.
 
     Args:
         repository: the repository.
-        options: how to run it.
-        checks: as of `lakecli.repository.publish.publish`.
+        options: the options of the run.
+        checks: the checks that the result must pass; see `lakecli.repository.publish.publish`.
 
     Raises:
         NotFound: no such destination.
-        DirtyBranch: it has uncommitted changes.
+        DirtyBranch: the destination has uncommitted changes.
         AlreadyExists: the branch exists, and belongs to no earlier run.
         LostRace: another process runs a job on that branch.
-        LakeError: as of `publish`.
+        LakeError: any error of `publish`.
     """
     runtime = repository.lake.runtime
     run_id = runtime.new_id().hex()
@@ -193,13 +195,13 @@ def resume(repository: Repository, branch: str, checks: Sequence[TreeCheck] = ()
     Args:
         repository: the repository.
         branch: the branch of the run.
-        checks: the checks that the run was to pass.
+        checks: the checks that the result must pass.
 
     Raises:
         NotFound: no run has that branch.
-        LostRace: it is still running.
-        Refused: its job failed or was killed, so its data may not be whole.
-        LakeError: as of `publish`.
+        LostRace: the run is still in progress.
+        Refused: the job failed or was killed, so its data may be incomplete.
+        LakeError: any error of `publish`.
     """
     own = with_mover(repository, None)
     with _locked(own, find(repository, branch)) as (run, lock):
@@ -219,7 +221,7 @@ def abort(repository: Repository, branch: str) -> JobRun:
 
     Raises:
         NotFound: no run has that branch.
-        LostRace: it is still running.
+        LostRace: the run is still in progress.
     """
     with _locked(repository, find(repository, branch)) as (run, _):
         _discard(repository, run)
@@ -227,7 +229,7 @@ def abort(repository: Repository, branch: str) -> JobRun:
 
 
 def iter_runs(repository: Repository) -> Iterator[JobRun]:
-    """Yield the runs of a repository that were not removed, oldest first."""
+    """Yield the runs of a repository, oldest first; finished and aborted runs are left out."""
     with repository.lake.kv.read() as txn:
         rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
     for run in sorted(rows, key=lambda each: each.began):
@@ -242,10 +244,10 @@ def iter_runs(repository: Repository) -> Iterator[JobRun]:
 
 
 def find(repository: Repository, branch: str) -> JobRun:
-    """Return the run that has a branch.
+    """Return the run on a branch.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no run has that branch.
     """
     for run in iter_runs(repository):
         if run.branch == branch:
@@ -255,7 +257,7 @@ def find(repository: Repository, branch: str) -> JobRun:
 
 
 def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:
-    """Commit what the job has staged, and publish the branch."""
+    """Commit the changes that the job has staged, and publish the branch."""
     run, step = opened.run, repository.lake.runtime.on_step
     message, metadata = run.message, {"lakecli.run": run.id}
     step("run: commit")
@@ -289,7 +291,7 @@ def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
 
 
 def _remove_left(repository: Repository, branch: str) -> None:
-    """Remove runs that were killed and should not be kept, and the one that had a branch.
+    """Remove killed runs that are not to be kept, and an earlier run on the same branch.
 
     Raises:
         LostRace: another process runs a job on that branch.
@@ -301,7 +303,7 @@ def _remove_left(repository: Repository, branch: str) -> None:
 
 
 def _discard(repository: Repository, run: JobRun) -> None:
-    """Delete the branch of a run, also in the bucket if the job has pushed it, and its row."""
+    """Delete a run's row and its branch, also in the bucket if the job has pushed the branch."""
     with suppress(NotFound):
         branches.delete(repository, run.branch)
     _forget(repository, run)
@@ -335,16 +337,16 @@ def _lock_path(repository: Repository, run: JobRun) -> Path:
 def _locked(
     repository: Repository, run: JobRun, *, is_new: bool = False
 ) -> Iterator[tuple[JobRun, int]]:
-    """Lock a run for the length of the block; return it as it is, and the lock's descriptor.
+    """Lock a run during the block; yield its present state, and the descriptor of the lock.
 
     Args:
         repository: the repository.
         run: the run as it was read.
-        is_new: whether it has no row yet.
+        is_new: whether the run has no row yet.
 
     Raises:
         LostRace: another process has the lock.
-        NotFound: it was removed meanwhile.
+        NotFound: the run was removed meanwhile.
     """
     path = _lock_path(repository, run)
     make_private(path.parent)

@@ -107,7 +107,7 @@ class DataIndex(ObjectIndex):
 
         super().__init__(store)
         self.count = 0
-        # A file of this process alone. The runner of a check may list in another thread.
+        # A temporary file of this process. A check may list the objects in another thread.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         for line in (
             "PRAGMA journal_mode = OFF",

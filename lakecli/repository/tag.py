@@ -24,7 +24,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: the name is in use.
     """
-    from lakecli.repository.journal.unsent_moves import append_moves  # heavy for a list
+    from lakecli.repository.journal.unsent_moves import append_moves  # listing tags skips this
 
     check_tag_name(name)
     commit = claim_ref(repository, ref)

@@ -63,7 +63,7 @@ class UploadOptions(NamedTuple):
     progress: Progress = NO_PROGRESS
 
     def entry(self, path: bytes, ingested: Ingested, *, at: datetime, has_mtime: bool) -> Entry:
-        """Return the entry of an object; `has_mtime`: it records when the file was modified."""
+        """Return the entry of an object; with `has_mtime`, it records the file's mtime."""
         metadata = dict(self.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
@@ -324,7 +324,7 @@ def expected_object(
     found = find_object(repository, entry)
     if found is None or found.size != entry.size:
         return None
-    # Outside the namespace it may have been replaced, unless the store reports the same MD5.
+    # An object outside the namespace may have been replaced; an equal MD5 shows that it was not.
     is_same_object = not is_external(entry) or md5_of(found) == entry.checksum
     return ExpectedObject(entry.checksum, entry.size) if is_same_object else None
 

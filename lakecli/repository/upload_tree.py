@@ -43,21 +43,21 @@ _Records = Sequence[tuple[bytes, bytes]]
 """Paths and encoded entries."""
 
 CHUNK: Final = 16_384
-"""Files that are staged together in a local namespace; each chunk syncs the disk once."""
+"""Number of files staged together in a local namespace; each chunk syncs the disk once."""
 
 BUCKET_CHUNK: Final = 1_024
-"""Files that are staged together in a bucket, where each object is durable immediately."""
+"""Number of files staged together in a bucket, where each object is durable immediately."""
 
 CHUNK_BYTES: Final = 4 << 30
 """Bytes after which files are staged, even if their number is smaller than the limit."""
 
 LOOK_AHEAD: Final = 1_024
-"""Files whose entries on the branch are read together."""
+"""Number of files whose entries on the branch are read together."""
 
 
 @dataclass(slots=True)
 class UploadReport(TransferReport):
-    """What an upload of many files did; `size` is that of the uploaded and unchanged objects.
+    """The result of an upload of many files; `size` includes the unchanged objects.
 
     Attributes:
         uploaded: number of objects staged because they are new or changed.
@@ -97,10 +97,10 @@ def upload_tree(
         names: names of files relative to the directory; ``None`` for all.
         delete: delete the objects below the prefix that the directory lacks.
         max_delete: refuse to delete more objects than this.
-        listed: a dry run: nothing is written, the report stays empty, and `listed` is called with
-            each step that would be taken, in path order, deletions last, as far as this machine
-            knows the state of the branch. A file is read and compared if the branch has an object
-            of the same size at its path. Names that are not data are excluded.
+        listed: if given, the call is a dry run: nothing is written, the report stays empty, and
+            `listed` is called with each step that would be taken, in path order, deletions last.
+            The branch is compared as this machine knows it. A file is read and compared if the
+            branch has an object of the same size at its path. Reserved names are excluded.
 
     Raises:
         NotFound: no such directory or branch.
@@ -371,7 +371,7 @@ class _StagedUpload:
             if each is not None
         }
         self._add([*brought.values()])
-        for item in items:  # failures in a row are counted as if all were brought in one by one
+        for item in items:  # count failures in a row as if the files were written one by one
             if item.found in brought:
                 self._budget.succeeded()
             else:
@@ -514,7 +514,7 @@ class _WalkedFiles:
             yield WalkedFile(os.fsencode(path), os.fsencode(relative), problem)
 
     def is_same_again(self) -> bool:
-        """Walk the directory again; return whether the same names of data are found."""
+        """Walk the directory again; return whether both walks find the same file names."""
         again = _names(files_of(self.source, None, self._options))
         return all(name == other for name, other in zip_longest(_names(self), again))
 
@@ -542,7 +542,7 @@ class _WalkedFiles:
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return True
         except OSError as error:
-            return error.errno == errno.ENAMETOOLONG  # else it may be there
+            return error.errno == errno.ENAMETOOLONG  # after other errors, the file may exist
         # A directory is not a file of this name, but the marker of the directory stays.
         return stat.S_ISDIR(status.st_mode) and not (
             relative.endswith(b"/") and is_marker(relative, decode_entry(value).size)

@@ -128,7 +128,7 @@ def commit(
                     hint="allow_empty=True commits anyway",
                 )
             draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {})
-            commit_attempts.check_texts(draft)  # before what stays staged is copied
+            commit_attempts.check_texts(draft)  # before copying the changes that stay staged
             left = copy_rest(repository, attempt.branch, StagedPart(replaced))
             made = attempt.move(draft, left=left)
             if made is not None:

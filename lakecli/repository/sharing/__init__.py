@@ -2,12 +2,12 @@
 
 ::
 
-    publish       sends new commits to the bucket and then moves the ref there; its refusals
+    publish       sends new commits to the bucket, then moves the ref there; errors of refused moves
     references    checks that the bucket has the objects that new commits need, or uploads them
     fetch         reads the refs in the bucket, finds which have changed, and reads their commits
-    set_policy    sets the rules about refs for everybody, and undoes that
+    set_policy    sets the rules about refs for all clones, and undoes such a change
     automatic     fetches before a command, moves branches in the bucket first, pushes afterwards:
                   which local moves are still to be sent to the bucket, and which may be sent
 
-May import `stored_objects` and what is below.
+May import `stored_objects` and the layers below it.
 """

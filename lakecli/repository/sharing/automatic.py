@@ -179,7 +179,7 @@ def follow(repository: Repository, *, only: str = "") -> int:
         changes = [
             change
             for tracked in behind
-            # Another process may have pushed meanwhile: then this position is an old one.
+            # Another process may have pushed meanwhile: then `tracked` is outdated.
             if positions.find(tracked.kind, tracked.name) == tracked
             and not _stays(txn, repository, tracked)
             and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
@@ -191,7 +191,7 @@ def follow(repository: Repository, *, only: str = "") -> int:
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:
-    """Before a branch follows the bucket, remove its staged records that equal the head.
+    """Prepare a branch to follow the bucket: remove its staged records that equal the head.
 
     Returns:
         Whether the branch may follow. It may not if a tree cannot be read, or if another process is
@@ -277,7 +277,7 @@ def _has_nothing_of_its_own(
             return False  # its pack is not listed yet
         if is_ancestor(refs, local.commit_id, tracked.commit_id):
             return True
-    # Somebody moved it back or deleted it.
+    # The branch may have been moved back or deleted in the bucket.
     return _was_there(txn, repository, RefKind.BRANCH, local.name, local.commit_id)
 
 
@@ -352,7 +352,7 @@ def push_note(
         refusal = not_sent(repository, note, sent.there, sent.why)
         if put_back is not None and put_back(repository, note, who):
             say_undone(refusal, note)
-            if note.after is not None and sent.why is None:  # its hint is about what was here
+            if note.after is not None and sent.why is None:  # the hint is about the undone move
                 there = quote(f"{repository.uri}/{note.name}")
                 refusal.hint = f"see what others have there, then decide: `log {there}`"
         raise refusal
@@ -403,7 +403,7 @@ def judge(
     was_pushed = repository.tracking(txn).find(move.kind, move.name) is not None
     if there in (before, move.lease or before) or (there is None and not was_pushed):
         return SendDecision.SEND
-    # If both sides made a branch of this name, those are two branches.
+    # Two branches that were created independently under one name are unrelated.
     if move.kind is RefKind.TAG or there is None or before is None or after is None:
         return SendDecision.REFUSE
     refs = repository.refs(txn)
@@ -411,7 +411,7 @@ def judge(
     if goes_back and is_ancestor(refs, before, there):
         return SendDecision.REFUSE
     if is_ancestor(refs, there, after):
-        # What others have taken back there already is not brought back.
+        # Others have moved the branch back already: do not bring removed commits back.
         was_there = goes_back and _was_there(txn, repository, move.kind, move.name, before)
         return SendDecision.NOTHING if was_there else SendDecision.SEND
     return SendDecision.NOTHING if is_ancestor(refs, after, there) else SendDecision.REFUSE
@@ -430,13 +430,13 @@ def _move(
         here = repository.refs(txn).position(note.kind, note.name)
     if there not in (note.after, here):
         return SendDecision.REFUSE, there
-    # Another process of this machine has sent it, or has moved the ref on and sent that.
+    # Another process of this machine has sent this move, or a later move of the ref.
     tracking.track_now(repository, result.ref)
     return SendDecision.NOTHING, there
 
 
 def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
-    """Return an error, reworded: the ref moved here, but not yet in the bucket."""
+    """Reword an error to say that the ref moved here, but not yet in the bucket; return it."""
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
@@ -456,7 +456,7 @@ def not_sent(
 
 
 def say_undone(error: LakeError, move: UnsentMove) -> None:
-    """Extend the message of an error about a refused move: the move was undone here."""
+    """Add to the message of an error about a refused move that the move was undone here."""
     _reword(error, f"{error.message}; this is undone here: {move.operation}")
 
 

@@ -54,7 +54,7 @@ class Change(StrEnum):
     INCOMPLETE = "incomplete"
     """The ref's new commits are not listed yet, so the ref's old commit is kept."""
     DIFFERS = "differs"
-    """A tag here has the name but another commit, or a branch here has the name."""
+    """This clone has a tag of this name at another commit, or a branch of this name."""
 
 
 class RefUpdate(NamedTuple):
@@ -182,11 +182,11 @@ def take_packs(
 ) -> Unpacked:
     """Read the packs that have the commits of refs.
 
-    A ref names the packs of its last moves. If these packs are few, they are read first; packs of
-    lost races are thus skipped. If they are many or lack a commit, the packs are listed and all new
-    packs are read, the largest first. A store may list a pack late, so the packs that the refs name
-    are finally read by key. Otherwise they are not: most of them were merged into larger packs long
-    ago. A damaged pack is left out and reported.
+    A ref names the packs of its last moves. If these packs are few, they are read first, which
+    skips the packs of lost races. If they are many or lack a commit, the packs are listed and all
+    new packs are read, the largest first. If commits are still missing, because a store may list a
+    pack late, the packs that the refs name are read by key. They are not read by key earlier: most
+    of them were merged into larger packs long ago. A damaged pack is left out and reported.
     """
     unpacked = Unpacked()
     if not (lacking := _lacking(repository, refs)):
@@ -384,14 +384,14 @@ def _track(
         change = _change(repository.refs(txn), before, ref.commit_id)
         if seen is not None:
             before, change = seen.commit_id, Change.WENT_BACK
-        # If another process has fetched this very move since, the tag is here, or was undone here.
+        # If another process has fetched this move since, the tag exists here, or was undone here.
         is_new = found is None or found.write_id != ref.write_id
         if is_new and ref.kind is RefKind.TAG and ref.commit_id is not None:
             change = _take_tag(txn, repository, Tag(ref.name, ref.commit_id), tags) or change
         if change is not None:
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, change))
     if tags:
-        # Undo passes over what the user did not ask for.
+        # Undo ignores a fetch that the user did not ask for.
         kind = FOLLOWED if repository.syncs else "fetch"
         operation_log.append(txn, repository, kind=kind, refs=tags)
         unsent_moves.drop_notes(txn, repository, tags)
@@ -417,7 +417,7 @@ def _take_tag(
     if present is not None or refs.find_branch(tag.name) is not None:
         return None if present == tag else Change.DIFFERS
     if unsent_moves.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
-        return Change.DIFFERS  # it was deleted here, which is still to be sent
+        return Change.DIFFERS  # the tag was deleted here, and the deletion is not sent yet
     refs.put_tag(tag)
     changes.append(operation_log.ref_change(None, tag))
     return None

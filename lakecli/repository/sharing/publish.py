@@ -1,4 +1,4 @@
-"""Moving one ref in the bucket, for push, undo and automatic sharing; and refusals of moves.
+"""Move one ref in the bucket, for push, undo and automatic sharing; make errors for refused moves.
 
 First, all objects that the new commits refer to are verified to be in the bucket
 (`lakecli.repository.sharing.references`), and the commits that are in no pack are written as one
@@ -36,7 +36,7 @@ from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
 
 TRUSTED_SHARE: Final = 0.5
-"""The share of the grace period in which data is trusted: it cannot have been collected yet."""
+"""Data younger than this share of the grace period is trusted: it cannot be deleted yet."""
 
 CLOCK_SLACK: Final = timedelta(hours=1)
 """The largest accepted error of an uploading machine's clock."""
@@ -81,10 +81,11 @@ def publish(
         CannotShare: the store has no working compare-and-set.
         NewerRepository: only newer versions may write to the repository.
         Swept: garbage was collected meanwhile; nothing was moved.
-        NotInBucket: an object that the new commits refer to is missing in the bucket; nothing was
-            moved, unless the message says that the ref was.
+        NotInBucket: an object that the new commits refer to is missing in the bucket. Unless the
+            message says otherwise, the ref has not moved.
         Unverified: the ref was moved, but then it was impossible to find out whether a sweep ran.
-        OutcomeUnknown: the next command finds out whether the ref moved.
+        OutcomeUnknown: the bucket's reply was lost; the next command finds out whether the ref
+            moved.
         Unreachable: the store does not answer; nothing was moved.
         PermissionDenied: writing to the namespace is not allowed; nothing was moved.
     """
@@ -114,8 +115,8 @@ def _publish(
             bucket_state.notify_rollback(repository, back)
             check_references(repository, trees, head=head, older_than=None)
     if not collection.never_ran:
-        # No sweep may delete what was just found before it sees that a ref reaches it. If one did
-        # meanwhile, `collection` is older than it, and everything is verified once more at the end.
+        # Claim the trees, so that no sweep deletes them before a ref reaches them. If a sweep ran
+        # meanwhile, it is newer than `collection`, and everything is verified again at the end.
         used = {commit.metarange_id for commit in commits if commit.metarange_id}
         repository.guard.claim(sorted(map(sstable_key, used)))
     # Many machines commit to one branch, and the checks took a while. If the race is lost, this
@@ -219,10 +220,13 @@ def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return the date since when entries' data is trusted to be in the bucket, or ``None``.
+    """Return the date after which uploaded data is trusted to be in the bucket.
 
-    Young data is trusted while no object is condemned, unless the bucket was rolled back after the
-    data was uploaded. ``None``: no data is trusted.
+    While no object is condemned, young data is trusted, unless the bucket was rolled back after the
+    upload.
+
+    Returns:
+        The date; ``None``: no data is trusted.
     """
     if collection.phase is not Phase.IDLE:
         return None

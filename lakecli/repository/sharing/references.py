@@ -141,7 +141,7 @@ def _head_alone(trees: Trees, head: MetarangeId) -> Trees:
 
 def _missing_tables(repository: Repository, trees: Trees) -> list[str]:
     """Return the keys of the ranges and metaranges of trees that the bucket lacks."""
-    # They are checked in the store first, because a read may find them in the cache only.
+    # Check the metaranges in the store first: a read could find them in the cache only.
     missing = _absent(repository.store, map(sstable_key, trees))
     if missing:
         return missing

@@ -1,8 +1,9 @@
-"""Set the rules about refs for everybody, and take that back.
+"""Set the policy of a bucket, the rules about refs for all clones; undo such a change.
 
-Rules and refs are different objects. So after the rules were replaced, their number is written into
-each ref that the old or the new ones match: a move that was judged by the old ones then requires a
-version of the ref that is gone. What a crash leaves out of that, a repetition does.
+The rules and the refs are separate objects. So after the rules were replaced, the number of the new
+rules is written into each ref that the old or the new rules match. This changes the version of the
+ref: a move that was checked against the old rules expects the old version, and fails. If a crash
+interrupts this step, setting the same rules again completes it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ from lakecli.repository.sharing.fetch import fetch
 
 SET: Final = "policy set"
 MOST_MOVES: Final = 100
-"""Moves of refs that new rules are tried on."""
+"""Maximum number of former moves on which new rules are tried."""
 
 
 class RefusedMove(NamedTuple):
@@ -51,19 +52,19 @@ class RefusedMove(NamedTuple):
 def set_policy(
     repository: Repository, document: str, *, who: str, expected: int | None = None
 ) -> PolicyRecord:
-    """Replace the rules about refs in the bucket; every clone then honours the new ones.
+    """Replace the rules about refs in the bucket; every clone then honours the new rules.
 
     Args:
-        document: TOML, as `lakecli.repository.policy.document` has it.
+        document: the rules in TOML; see `lakecli.repository.policy.document`.
         who: ``Name <email>``.
         expected: the number of the present rules, 0 for none; ``None``: any.
 
     Raises:
         UsageError: the document is not valid; nothing was changed.
         Forbidden: somebody else owns the policy.
-        NothingToDo: these are the rules already.
-        PolicyMoved: somebody else set other ones meanwhile.
-        CannotShare, NewerRepository, OutcomeUnknown, Unreachable, …: as of a push.
+        NothingToDo: the bucket has these rules already.
+        PolicyMoved: somebody else set other rules meanwhile.
+        CannotShare, NewerRepository, OutcomeUnknown, Unreachable, …: as raised by a push.
     """
     new, store = parse_policy(document), repository.store
     check_writable(repository)
@@ -81,11 +82,11 @@ def set_policy(
             hint=f"see it, then try again: `policy show {repository.uri}`",
         )
     if seen.record is not None and seen.record.document == document:
-        _stamp_all(repository, old.number, old.policy)  # whoever set them may have been killed
+        _stamp_all(repository, old.number, old.policy)  # an interrupted command may not have
         hint = f"see who set it: `policy log {repository.uri}`"
         raise NothingToDo(f"policy {old.number} has these rules already", hint=hint)
     latest = old.number
-    if seen.record is None:  # there may have been one
+    if seen.record is None:  # former rules may have been deleted: use no number twice
         kept = (each.number for each in policies.iter_policies(store))
         refs = read_refs(store, iter_refs(store))
         written = (each.policy for each in refs if isinstance(each, RemoteRef))
@@ -102,7 +103,7 @@ def set_policy(
 
 
 def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
-    """Write the number of new rules into each ref that they or the former ones match."""
+    """Write the number of the rules into each ref that one of the policies matches."""
     store = repository.store
     refs = iter_refs(store)
     matched = [ref for ref in refs if any(each.matching(ref.name) for each in policies)]
@@ -113,7 +114,7 @@ def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
 def set_by_command(
     repository: Repository, document: str, *, who: str, expected: int | None = None
 ) -> PolicyRecord:
-    """Set the rules as `set_policy` does, as an operation of the log, which undo takes back."""
+    """Set the rules as `set_policy` does, and log the operation, so that it can be undone."""
     record = set_policy(repository, document, who=who, expected=expected)
     with repository.lake.kv.write() as txn:
         metadata = {POLICY: str(record.number)}
@@ -124,14 +125,15 @@ def set_by_command(
 def take_policy_back(
     repository: Repository, taken: Sequence[Operation], *, who: str, remote: bool = True
 ) -> dict[str, str]:
-    """Set again the rules that were in force before operations; return metadata for the log.
+    """Restore the rules that were in force before some operations; return metadata for the log.
 
     Args:
+        taken: the operations that are undone; if none of them set rules, nothing is done.
         remote: whether the bucket may be changed.
 
     Raises:
         Refused: `remote` is not set; or others have set the rules since.
-        Forbidden: somebody else owns them.
+        Forbidden: somebody else owns the rules.
     """
     numbers = sorted(int(each.metadata[POLICY]) for each in taken if POLICY in each.metadata)
     if not numbers:
@@ -150,7 +152,7 @@ def take_policy_back(
 
     wanted, left = document_of(numbers[0] - 1), document_of(numbers[-1])
     if wanted is not None and document == wanted:
-        return {POLICY: str(present)}  # a command that was interrupted has set it
+        return {POLICY: str(present)}  # an interrupted command has restored the rules
     is_ours = numbers == list(range(numbers[0], numbers[-1] + 1))
     if wanted is None or document != left or not is_ours:
         hint = f"see the versions: `policy log {repository.uri}`"
@@ -159,9 +161,10 @@ def take_policy_back(
 
 
 def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]:
-    """Yield which of the last 100 moves of the matching refs new rules would have refused.
+    """Yield those of the last 100 moves of refs that new rules would have refused.
 
-    Moves whose commits or trees are gone are left out. Refs are fetched first.
+    Only refs that the rules match are considered. Moves whose commits or trees are gone are left
+    out. Refs are fetched first.
 
     Raises:
         UsageError: the document is not valid.
@@ -189,5 +192,5 @@ def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]
 
 
 def policy_of(record: PolicyRecord | None) -> Policy:
-    """Return the rules of a version; without one, they forbid nothing."""
+    """Return the rules in a record of the bucket; without a record, they forbid nothing."""
     return NO_RULES.policy if record is None else rules_of(record).policy

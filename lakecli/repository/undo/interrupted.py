@@ -47,7 +47,7 @@ class OwedAnswer:
         operation: the ID of the operation that the answer is about.
     """
 
-    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+    _descriptor = -1  # for `__del__`, if an interrupt comes before `__init__`
 
     def __init__(self, operation: bytes, path: str, flags: int) -> None:
         self.operation = operation

@@ -26,7 +26,7 @@ REDO: Final = "redo"
 RESTORE: Final = "op restore"
 
 SHORT_ID: Final = 12
-"""How many digits of an ID are shown."""
+"""Number of digits of an ID that are shown."""
 
 _MAX_CANDIDATES: Final = 10
 _DIGITS: Final = frozenset("0123456789abcdef")
@@ -212,7 +212,7 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
-    """Return whether the last command has a kind, and has not given its answer yet."""
+    """Return whether the newest operation is of a kind, and its answer was not given yet."""
     if not interrupted.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)

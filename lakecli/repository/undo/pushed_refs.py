@@ -34,7 +34,7 @@ from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
-"""Kinds of operations that move branches back; undoing them leaves at worst commits to push."""
+"""Kinds of operations that move branches back; undoing them at worst leaves unpushed commits."""
 
 
 class PushedRef(NamedTuple):

@@ -282,7 +282,7 @@ _PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref if exactly this operation made the refused move."""
     for operation, _ in op_log.iter_logged(txn, repository):
-        is_reset = operation.kind == pushed_refs.RESET  # which may only have discarded something
+        is_reset = operation.kind == pushed_refs.RESET  # may only have discarded staged changes
         for change in (each for each in operation.refs if each.moves_commit or is_reset):
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue

@@ -133,7 +133,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
             commit = refs.find_commit(CommitId(fields["commit_id"]))
             if commit is not None and fields["commit_id"] != (change.after or {}).get("commit_id"):
                 claims.add_commit(txn, commit)
-        # Restoring the tokens that branches have now changes nothing.
+        # Tokens that branches have now need no claims: restoring them changes nothing.
         in_use = {token for each in refs.iter_branches() for token in each.tokens}
         claims.add_values(_staged(txn, operations, put_back.values(), in_use))
     return claims
@@ -226,8 +226,8 @@ class TakeBack:
                 continue
             to = moved.commit_after
             check_none_taken_back(self._txn, self._repository, moved.kind, moved.name, to=to)
-        # A branch with other tokens has changed even if all of them are empty: its older operations
-        # wrote to them.
+        # A branch with different tokens counts as changed, even if all its staging areas are empty:
+        # older operations wrote to these areas.
         changes = [
             each._replace(is_local=key in self._local)
             for key, each in self._changes.items()
