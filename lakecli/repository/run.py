@@ -229,7 +229,7 @@ def abort(repository: Repository, branch: str) -> JobRun:
 
 
 def iter_runs(repository: Repository) -> Iterator[JobRun]:
-    """Yield the runs of a repository, oldest first; finished and aborted runs are left out."""
+    """Yield the runs of a repository that were not removed, oldest first."""
     with repository.lake.kv.read() as txn:
         rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
     for run in sorted(rows, key=lambda each: each.began):

@@ -57,7 +57,7 @@ EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 """The earliest plausible date of an operation: an earlier date comes from an unset clock."""
 
 CONFIRMED_AFTER: Final = timedelta(days=1)
-"""The least time between two readings of the clock of which the second confirms the first."""
+"""The minimum time after which a second reading of the clock confirms the first."""
 
 _CLOCK: Final = b"housekeeping/clock"
 
@@ -87,7 +87,7 @@ def expired_through(
 def tidy(repository: Repository) -> int:
     """Delete expired records, in proportion to the records written; return the number deleted.
 
-    Expired records of this repository are deleted, and of repositories deleted on this machine.
+    The records belong to this repository, or to repositories that were deleted on this machine.
     """
     lake = repository.lake
     written = lake.kv.take_written()
@@ -165,7 +165,7 @@ def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
         for token, made in list(operation_log.iter_copies(txn, repository)):
             if token in awaited or made >= before.timestamp() or deleted >= limit:
                 continue
-            operation_log.forget_token(txn, token)  # first: a workspace takes no more writes
+            operation_log.forget_token(txn, token)  # first, so that a workspace refuses writes
             dropped = area.drop(txn, token, limit=limit - deleted)
             deleted += dropped
             if area.is_empty(txn, token):

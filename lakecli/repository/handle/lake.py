@@ -84,10 +84,10 @@ class Lake:
         self.close()
 
     def tidy(self, repository: Repository) -> None:
-        """Delete some expired records, more than were written; called after each operation.
+        """Delete some expired records; called after each operation.
 
-        Errors are ignored: the operation is already durable, and the next command tries to delete
-        again.
+        More records are deleted than one operation writes, so expired records do not accumulate.
+        Errors are ignored: the operation is already durable, and the next command tries again.
         """
         from lakecli.repository.handle.housekeeping import tidy
 
@@ -166,9 +166,9 @@ class LocalRepository:
         self.store_in_use: ObjectStore | None = None
         """The storage namespace; ``None`` before its first use."""
         self.reads: Reads | None = None
-        """How many reads of trees each tier answered; ``None`` if there were none."""
+        """How many reads of trees each cache tier answered; ``None`` if no tree was read."""
         self.hooks: dict[str, Hook] = {}
-        """What is called before and after branches move; see `lakecli.repository.journal.hooks`."""
+        """Functions to call before and after moves; see `lakecli.repository.journal.hooks`."""
         self.skips_hooks = False
         self.notices: list[Notice] = []
         """Notices that functions have added for the caller, who shows and clears them."""
@@ -308,7 +308,7 @@ class LocalRepository:
 def record_fields(record: RepositoryRecord) -> dict[str, object]:
     """Return a record's fields for JSON, with times as Unix seconds."""
     fields = record._asdict() | {"created_at": int(record.created_at.timestamp())}
-    # Without what only namespaces of lakeFS have, as earlier versions wrote it.
+    # Leave out flags that are not set, as earlier versions did: only namespaces of lakeFS set them.
     return {name: value for name, value in fields.items() if value is not False}
 
 

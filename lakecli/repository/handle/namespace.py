@@ -41,7 +41,7 @@ LAKEFS: Final = "lakefs"
 """The system from which a namespace was taken over."""
 
 POLICY_NEED: Final = "policy"
-"""What a writer has to know once there are rules about refs: that it must ask them."""
+"""The feature that writers need once there are rules about refs: they check the rules."""
 
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
@@ -295,7 +295,7 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
 
 
 def need_policy(store: ObjectStore) -> None:
-    """Let versions that know no rules about refs write no longer; repeating it changes nothing.
+    """Keep versions of lakecli that ignore rules about refs from writing; safe to repeat.
 
     Raises:
         LostRace: somebody else changed the description of the repository meanwhile.

@@ -1,4 +1,4 @@
-"""Whether several machines may write to a namespace: tested once, by the first clone that pushes.
+"""Decide whether several machines may write to a namespace; the first clone that pushes tests it.
 
 Sharing needs a store with compare-and-set. A store that ignores conditions sends the same responses
 as one that honours them. So the store is tested before a ref is first written to a namespace. The
@@ -105,7 +105,7 @@ def _keep(repository: Repository, failure: Result) -> None:
     fields = {
         "reason": failure.reason,
         "at": int(failure.at.timestamp()),
-        "version": 2,  # for earlier lakecli, which believe their own version only
+        "version": 2,  # earlier versions of lakecli ignore records with another version
         "namespace": repository.record.storage_namespace,
     }
     with repository.lake.kv.write() as txn:
@@ -189,7 +189,8 @@ class Examiner:
     """A run of `lakecli doctor`: who runs it, and how.
 
     Attributes:
-        now: returns the present in whole seconds.
+        now: returns the present time in whole seconds.
+        by: who runs the command.
         again: whether the whole test is repeated; a pass then cancels an earlier failure.
     """
 
@@ -282,7 +283,7 @@ def _recorded(
     """Record a result in the namespace if it adds information; return all recorded results."""
     claim, shared = found["claim"], found["shared"]
     if claim.verdict is not CheckVerdict.OK or "uuid" not in claim.details:
-        return SharingEvidence()  # nobody's namespace, or another's
+        return SharingEvidence()  # the namespace has no owner, or another one
     if shared.verdict is not CheckVerdict.OK:
         return evidence.read_evidence(store)
     if result is None or not (result.again or result.reason):

@@ -9,7 +9,7 @@ no longer in the bucket are forgotten. The next push verifies even recently uplo
 
 ::
 
-    META  fetched/ ‖ repository  -> when the bucket was last read, and the state of collection then
+    META  fetched/ ‖ repository  -> when the bucket was last read, and the GC state at that time
           pushed/ ‖ repository   -> when this clone last moved a ref there, unix seconds in JSON
           rollback/ ‖ repository -> when this clone noticed the rollback, and the affected refs with
                                     their earlier commits, as JSON

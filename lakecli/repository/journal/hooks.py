@@ -1,18 +1,19 @@
-"""Hooks of this machine: callables that are called before and after a branch moves.
+"""Call the hooks of this machine: functions that run before and after a branch moves.
 
-`Repository.hooks` has them by name::
+`Repository.hooks` maps the name of a hook to its function::
 
-    pre-commit   a commit is about to be made on a branch: by commit, revert, cherry-pick, a block
-    pre-merge    the same for a merge commit, also of a pull or publish
-    pre-push     a branch or tag is about to move in the bucket
-    post-commit, post-merge, post-push   it was made, or has moved
+    pre-commit   before a commit is made on a branch by commit, revert, cherry-pick or a workspace
+    pre-merge    before a merge commit is made on a branch, also by pull or publish
+    pre-push     before a branch or tag moves in the bucket
+    post-commit, post-merge, post-push   after the commit was made, or the ref has moved
 
-Each is called with a document, see `ask`. A ``pre-`` hook refuses by raising an error; then nothing
-moves, and what was staged stays staged. It is asked again for the commit that is built after a lost
-race. While it runs, no transaction and no lock is held, and the new commit can be read by its ID.
-An error of a ``post-`` hook becomes a notice. A hook that itself moves branches calls no hooks.
+A hook is called with a dictionary that describes the move; see `ask`. A ``pre-`` hook raises an
+error to refuse the move; then nothing moves, and staged changes stay staged. After a lost race it
+is called again, with the rebuilt commit. While it runs, no transaction and no lock is held, and the
+new commit can be read by its ID. An error of a ``post-`` hook becomes a notice. If a hook moves
+branches, no hooks are called for these moves.
 
-These hooks are not lakeFS's, which `lakecli.repository.lakefs.hooks` reports.
+lakeFS has hooks of its own, which `lakecli.repository.lakefs.hooks` reports.
 """
 
 from collections.abc import Iterator
@@ -28,26 +29,26 @@ _is_within: Final[ContextVar[bool]] = ContextVar("_is_within", default=False)
 
 
 def ask(repository: Repository, what: str, **event: object) -> None:
-    """Call the hook that may refuse a move.
+    """Call the ``pre-`` hook of a move; the hook raises an error to refuse the move.
 
     Args:
         what: ``commit``, ``merge`` or ``push``.
-        event: the fields of the document besides the name of the hook and the URI of the
-            repository. Of a commit or merge: ``branch``, its head ``before``, and ``commit``. Of a
-            push: ``kind``, ``ref``, and the positions ``before`` and ``after``, which may be
-            ``None``.
+        event: the fields that the hook gets besides ``hook``, its name, and ``repository``, a URI.
+            For a commit or merge: ``branch``; ``before``, the head of the branch; and ``commit``.
+            For a push: ``kind``; ``ref``; and the ref's commits ``before`` and ``after``, each of
+            which may be ``None``.
     """
     try:
         _call(repository, f"pre-{what}", event)
-    except NothingToDo as error:  # which would read as nothing to move
+    except NothingToDo as error:  # callers would take it for "nothing to move"
         raise HookFailed(error.message, hint=error.hint) from error
 
 
 def tell(repository: Repository, what: str, **event: object) -> None:
-    """Call the hook that learns of a move that was made; arguments are those of `ask`."""
+    """Call the ``post-`` hook of a move that was made, with the arguments of `ask`."""
     try:
         _call(repository, f"post-{what}", event)
-    except Exception as error:  # noqa: BLE001 - the branch has moved
+    except Exception as error:  # noqa: BLE001 - the branch has moved already
         repository.notify(f"the hook post-{what} failed: {error}")
 
 
@@ -60,7 +61,7 @@ def _call(repository: Repository, name: str, event: dict[str, object]) -> None:
 
 @contextmanager
 def within_hook() -> Iterator[None]:
-    """Let what this thread does in the block call no hooks."""
+    """Suppress the hooks of everything that this thread does in the block."""
     token = _is_within.set(True)
     try:
         yield

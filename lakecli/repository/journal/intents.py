@@ -167,10 +167,10 @@ def make_move(
 def _withdraw_if_forbidden(
     repository: Repository, begun: Begun, result: MoveResult, judged: int
 ) -> LakeError | None:
-    """Delete a ref that was just created, if rules that came meanwhile forbid it; return why.
+    """Delete a ref that was just created if newer rules forbid it; return the reason, or ``None``.
 
     Args:
-        judged: the number of the rules that allowed it.
+        judged: the number of the rules that allowed the move.
     """
     intent, lake = begun.intent, repository.lake
     if result.outcome is not MoveOutcome.APPLIED or intent.before is not None:
@@ -247,7 +247,7 @@ def record_outcome(
 ) -> None:
     """Record the outcome of a move, and make its local changes; a repeated call changes nothing."""
     applied = result.outcome == MoveOutcome.APPLIED
-    # Where somebody else moved the ref, fetch brings that: a lease means what was fetched.
+    # If somebody else moved the ref, only a fetch records that: a lease is the last fetched commit.
     if applied and result.ref is not None:
         tracking.track(txn, repository, result.ref)
     is_new = IntentStore(txn, repository.key).delete(begun.id)
@@ -262,8 +262,9 @@ def record_outcome(
         metadata |= {"before": intent.before or "", "after": intent.after or ""}
         operation_log.append(txn, repository, kind="push", metadata=metadata)
     elif intent.after is not None and (is_new or not _was_landed(txn, repository, begun)):
-        # Another process may have landed it, or dropped it for another move: then landing it again
-        # changes nothing, or adds what is missing. But it may have been undone since.
+        # Another process may have landed the commit, or deleted the intent for another move. Then
+        # `_land` changes nothing, or makes the missing changes. But a commit that was landed before
+        # may have been undone since, so it is not landed again.
         commit = repository.refs(txn).get_commit(intent.after)
         _land(txn, repository, intent.name, commit, begun.landing, move=intent.write_id)
 
@@ -318,7 +319,8 @@ def _land(
         return
     taken = set(landing.sealed)
     kept = tuple(token for token in before.sealed_tokens if token not in taken)
-    # If the tokens are gone, what they held was discarded or has landed; so was what is left of it.
+    # If the sealed tokens are gone, their changes were discarded or have landed, and so have the
+    # copies of the changes that stay staged.
     left = landing.left if kept != before.sealed_tokens else ()
     moves = before.commit_id in commit.parents
     if not moves and kept == before.sealed_tokens:
@@ -436,7 +438,7 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
         if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
             return False
     if IntentStore(txn, repository.key).find(begun.id) is None:
-        return False  # it was dropped
+        return False  # another process has deleted the intent
     _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
     return True
 
@@ -485,12 +487,12 @@ def _is_stale(repository: Repository, begun: Begun) -> bool:
 
 
 def _stands_for(refs: RefStore, intent: Intent, position: CommitId | None) -> bool:
-    """Return whether a local ref at a commit still contains the commit that a push sends.
+    """Return whether a local ref at `position` still contains the commit that a push sends.
 
-    It does at the pushed commit, and for a branch with later commits on top of the pushed commit.
-    For the push of a deletion the answer is always yes. If a push moves a branch back to an older
-    commit, the commits that the push removes are also later than the pushed commit; if the local
-    branch is at one of these, somebody has moved it forward again, and the answer is no.
+    The ref contains it if the ref is at the pushed commit, or is a branch with later commits on top
+    of it. For the push of a deletion, the result is always true. If a push moves a branch back, the
+    commits that it removes are also descendants of the pushed commit. If the local branch is at one
+    of them, somebody has moved the branch forward again, and the result is false.
     """
     before, after = intent.before, intent.after
     if after is None or position == after:

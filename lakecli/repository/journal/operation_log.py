@@ -1,11 +1,12 @@
-"""Appending operations to the log of a repository; the check of the clock that dates them.
+"""Append operations to the log of a repository; check the clock that dates them.
 
 Commits, moves and operations are dated by this machine. Each response of a store has the store's
 time, so comparing the clocks takes no request; a local directory has the clock of this machine.
 
-An operation owns the staging tokens that it sealed, until the operation expires. The functions on
-tokens return a token's branch and the commit that its staging area was started on, and update both
-when the branch moves. A commit of some of the staged paths copies the other changes to new tokens.
+An operation owns the staging tokens that it sealed, until the operation expires. A token's row has
+its branch, and the commit on which its staging area was started; functions of this module update
+the row when the branch moves. A commit of some of the staged paths copies the other changes to new
+tokens.
 These copies belong to no branch until the commit lands. The changes of a workspace belong to no
 branch, either (`lakecli.repository.journal.workspaces`). Each copy has a row in META that outlives
 a killed process, so that housekeeping finds the copy::
@@ -164,7 +165,11 @@ def note_copies(
     *,
     kept_for: timedelta = ABANDONED_AFTER,
 ) -> None:
-    """Record now as the time when copies of staged changes were made for an unfinished commit."""
+    """Record that copies of staged changes were made now, for an unfinished commit.
+
+    Args:
+        kept_for: how long housekeeping keeps the copies.
+    """
     made = repository.lake.runtime.now() + kept_for - ABANDONED_AFTER
     for token in tokens:
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
@@ -205,11 +210,11 @@ def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingT
 
 
 def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None = None) -> None:
-    """After the head of a branch has moved, record it as the base of areas that are based on it.
+    """Update the base commits of a branch's staging areas after the head of the branch has moved.
 
-    Areas without changes are based on the new head. Areas with changes keep the commit that they
-    were started on, and committing these changes checks what was committed in between: changes that
-    are staged while a merge or an import runs are not based on its result.
+    Areas without changes get the new head as their base. Areas with changes keep the commit that
+    they were started on: changes that are staged while a merge or an import runs are not based on
+    its result. When they are committed, conflicts with the commits in between are detected.
 
     Args:
         since: the old head, if the new head differs from it only by committed staged changes. Then

@@ -69,7 +69,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
         return True
     if ref.sequence == seen.sequence:
         return ref.write_id != seen.write_id
-    # It may have gone back, and have moved since beyond the number that was seen.
+    # The ref may have been rolled back, and then moved past the sequence number seen before.
     move = find_move(store, ref, seen.sequence)
     return move is not None and move.write_id != seen.write_id
 

@@ -202,7 +202,7 @@ def forget(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> N
 
 
 def forget_renaming(txn: WriteTransaction, repository: Repository, move: UnsentMove) -> None:
-    """If the bucket refused the new name of a branch, keep its old name there: delete that note."""
+    """After the bucket refused a branch's new name, delete the note that deletes its old name."""
     if move.before is not None or not move.replaces:
         return
     rest = find_unsent(txn, repository, RefKind.BRANCH, move.replaces)

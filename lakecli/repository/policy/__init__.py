@@ -1,12 +1,12 @@
-"""Rules about the refs in the bucket: what they are, and whether a move is allowed.
+"""Rules about the refs in the bucket: read them, and decide whether they allow a move.
 
 ::
 
     document       a policy as its owners write it, parsed and validated
-    rules          the rules that are in force, and those that this clone saw last
-    judge          decides a move by them
-    early          refuses work in vain, without loading the rules if there are none
-    bucket_policy  what the permissions of a bucket can enforce of them, for one person
+    rules          the rules in force, and the rules that this clone saw last
+    judge          decides whether the rules allow a move
+    early          refuses a forbidden commit before it is built
+    bucket_policy  permissions of a bucket by which the cloud enforces rules, for one person
 
-May import `contract` and what is below.
+May import `contract` and the layers below it.
 """

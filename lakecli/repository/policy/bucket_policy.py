@@ -1,12 +1,12 @@
-"""What the permissions of a bucket can enforce of the rules, for one person.
+"""Translate the rules into permissions of a bucket, for one person.
 
-Rules are honoured by lakecli. A bucket's own permissions hold for every program, but they know
-nothing except keys: who may write or delete which. So a document enforces of the rules who may move
-which refs, set the policy and state checks and approvals; it keeps everybody but the collector from
-deleting, and on S3 from replacing what never changes.
+Only lakecli honours the rules. The permissions of a bucket hold for every program, but they can
+only say who may write or delete which keys. So the document of this module enforces who may move
+which refs, who may set the policy, and who may state checks and approvals. Only people who collect
+garbage may delete objects or, on S3, replace objects that never change.
 
-Where a pattern of names cannot be said in a cloud's language, the document forbids more, never less
-than the rule. Owners may move all refs, since setting a policy writes its number into them.
+If a cloud's language cannot express a pattern of names, the document forbids more than the rule,
+never less. Owners may move all refs, since setting a policy writes its number into them.
 """
 
 import re
@@ -40,7 +40,7 @@ from lakecli.repository.policy.document import Policy, RequiredApproval
 from lakecli.stores.uri import NamespaceUri
 
 COLLECTORS: Final = "collectors"
-"""The role that may delete; without it, the owners may."""
+"""The role that may delete objects; if a policy does not define it, the owners may."""
 
 _WILD: Final = re.compile(r"\[!?[^][!]+\]|[*?]")
 _MARKS: Final = f"{GC}marks/"
@@ -53,11 +53,11 @@ _AREAS: Final = (
     *(POLICY, REPOSITORY, SHARING),
     *(f"{each}{kind}/" for each in (REFS, REFLOG) for kind in ("branches", "tags")),
 )
-"""Prefixes of all that lakecli writes; none is a prefix of another one."""
+"""Prefixes of all keys that lakecli writes; no two of them overlap."""
 
 
 class Cloud(StrEnum):
-    """Whose language a document is written in."""
+    """The cloud for which a document is written."""
 
     AWS = "aws"
     GCS = "gcs"
@@ -73,7 +73,7 @@ class Limits(NamedTuple):
     Attributes:
         write: keys that may not be written.
         delete: keys that may not be deleted.
-        may_collect: whether the person collects garbage, and repairs what is damaged.
+        may_collect: whether the person may collect garbage and repair damaged objects.
     """
 
     write: tuple[str, ...]
@@ -82,11 +82,11 @@ class Limits(NamedTuple):
 
 
 def limits_of(policy: Policy, person: str) -> Limits:
-    """Return what a person may not write or delete by the rules.
+    """Return the keys that a person may not write or delete under the rules.
 
     Args:
-        person: an e-mail address; or a role, which may do what all of its members may; or ``""``
-            for a person in no role.
+        person: an e-mail address; a role, which has only the permissions that all of its members
+            have; or ``""`` for a person in no role.
 
     Raises:
         UsageError: there is no such role.
@@ -111,7 +111,7 @@ def limits_of(policy: Policy, person: str) -> Limits:
                  for name in rule.refs for key in _keys_of(name))  # fmt: skip
         own = [*moved, *((POLICY, f"{POLICIES}*", REPOSITORY) if policy.owners else ())]
         write += own
-        delete += own if may_collect else []  # else they are below what nobody deletes
+        delete += own if may_collect else []  # otherwise `delete` covers these keys already
         stating = [
             (each.role,) if isinstance(each, RequiredApproval) else rule.who
             for rule in policy.rules
@@ -126,11 +126,11 @@ def limits_of(policy: Policy, person: str) -> Limits:
 def bucket_policy(
     policy: Policy, namespace: NamespaceUri, cloud: Cloud, person: str = ""
 ) -> dict[str, Any]:
-    """Return the document for one person, to be printed as JSON.
+    """Return the permissions of one person as a document for JSON.
 
     Args:
-        cloud: whose language it has; that of the namespace.
-        person: as of `limits_of`.
+        cloud: the cloud of the namespace, which determines the form of the document.
+        person: an e-mail address, a role or ``""``, as for `limits_of`.
 
     Raises:
         UsageError: there is no such role, the namespace is in another cloud, or the language of the
@@ -163,8 +163,8 @@ def _keys_of(pattern: str) -> Iterator[str]:
 
 
 def _aws(limits: Limits, bucket: str, start: str) -> dict[str, Any]:
-    """Return what IAM denies a user, a group or a role, whatever else allows it."""
-    # In a resource, * and ? stand for other characters, and $ begins a variable.
+    """Return an IAM policy of denials for a user, group or role; no permission overrides them."""
+    # In a resource, * and ? are wildcards, and $ begins a variable.
     below = f"arn:aws:s3:::{bucket}/" + re.sub(r"[*?$]", r"${\g<0>}", start)
 
     def deny(name: str, action: object, keys: Sequence[str], **condition: object) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _aws(limits: Limits, bucket: str, start: str) -> dict[str, Any]:
         return {"Sid": name, "Effect": "Deny", "Action": action, "Resource": resources, **condition}
 
     def unless(*headers: str) -> dict[str, Any]:
-        # Parts of an upload have no conditions: only what creates an object must have one.
+        # Uploads of parts have no conditions: only a request that creates an object needs one.
         absent = {f"s3:{each}": "true" for each in headers}
         return {"Null": absent, "Bool": {"s3:ObjectCreationOperation": "true"}}
 
@@ -191,7 +191,10 @@ _MOST_OPERATORS: Final = 12
 
 
 def _gcs(limits: Limits, bucket: str, start: str, members: Sequence[str]) -> dict[str, Any]:
-    """Return bindings of roles for the allow policy of a bucket; replacing needs to delete."""
+    """Return role bindings for the allow policy of a bucket.
+
+    In GCS, replacing an object requires the permission to delete it.
+    """
     replaced = [each for each in limits.delete if each not in _REPLACED or each in limits.write]
     below = f"{bucket}/objects/{start}"
     reads = [f"resource.name == '{bucket}'", f"resource.name.startsWith('{below}')"]
@@ -213,7 +216,7 @@ def _gcs(limits: Limits, bucket: str, start: str, members: Sequence[str]) -> dic
 
 
 def _conditions(below: str, denied: Sequence[str]) -> Iterator[str]:
-    """Yield conditions of CEL, each of which grants a part of what is not denied."""
+    """Yield CEL conditions, which together grant access to all keys that are not denied."""
     whole: list[str] = []
     for area in _AREAS:
         inside = [key for key in dict.fromkeys(denied) if key.startswith(area)]
@@ -235,13 +238,13 @@ def _conditions(below: str, denied: Sequence[str]) -> Iterator[str]:
 
 
 def _covers(key: str, area: str) -> bool:
-    """Return whether a key with a wildcard stands for all keys that begin with `area`."""
+    """Return whether a key, perhaps with a wildcard, matches all keys that begin with `area`."""
     head, wild, rest = key.partition("*")
     return not rest and (area.startswith(head) if wild else area == key)
 
 
 def _cel(below: str, key: str) -> str:
-    """Return the test of a name; what follows its first wildcard may be anything."""
+    """Return a CEL expression that matches a key; only the part before its first ``*`` counts."""
     head, wild, _ = key.partition("*")
     name = f"'{below}{head}'"
     return f"resource.name.startsWith({name})" if wild else f"resource.name == {name}"
@@ -251,7 +254,7 @@ _BLOBS: Final = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs
 
 
 def _azure(limits: Limits, bucket: str, start: str, members: Sequence[str]) -> dict[str, Any]:
-    """Return an assignment of a role in a container, with a condition."""
+    """Return a role assignment for a container, with a condition that limits the keys."""
     account, _, container = bucket.partition("/")
 
     def clause(actions: Sequence[str], denied: Sequence[str]) -> str:

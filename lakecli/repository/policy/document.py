@@ -1,4 +1,4 @@
-"""A policy as its owners write it: a TOML document, parsed and validated whole.
+"""Parse and validate a policy: a TOML document that the owners of the policy write.
 
 ::
 
@@ -13,7 +13,7 @@
     require = ["check:schema", "approve:1:reviewers"]
     data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
 
-Everything is allowed that no rule forbids, and every rule that matches a ref must be met.
+A move is allowed unless a rule forbids it. All rules that match the ref apply.
 """
 
 import re
@@ -39,13 +39,13 @@ _CLASS: Final = re.compile(r"\[!?[^][!]+\]")
 
 
 class Ban(StrEnum):
-    """What a rule may forbid.
+    """A kind of move that a rule may forbid.
 
     Attributes:
-        DIRECT: commits of the ref's own: only merges move it.
-        REWIND: the new commit does not descend from the old one.
-        DELETE: the ref is deleted.
-        RECREATE: the ref comes back after it was deleted.
+        DIRECT: adding commits that are not merges.
+        REWIND: moving the ref to a commit that does not descend from its present commit.
+        DELETE: deleting the ref.
+        RECREATE: creating the ref again after it was deleted.
     """
 
     DIRECT = "direct"
@@ -60,7 +60,7 @@ class RequiredCheck(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return it as the document has it."""
+        """Return the requirement as it is written in the document."""
         return f"check:{self.name}"
 
 
@@ -71,23 +71,23 @@ class RequiredApproval(NamedTuple):
     role: str
 
     def __str__(self) -> str:
-        """Return it as the document has it."""
+        """Return the requirement as it is written in the document."""
         return f"approve:{self.least}:{self.role}"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """One rule of a policy.
 
     Attributes:
-        refs: patterns of the names of branches and tags that it is about.
-        who: roles and e-mail addresses that may move them; empty: everybody.
+        refs: patterns; the rule is about branches and tags whose names match one of them.
+        who: roles and e-mail addresses that may move these refs; empty: everybody.
         forbid: the kinds of moves that are refused.
-        require: what must have been stated about the tree that the move brings.
-        append_only: prefixes below which no path may change or go.
-        max_delete: how many paths may go: a number, or a share such as ``1%`` of the paths there
-            are; ``""``: any number.
-        only_below: prefixes outside of which nothing may change; empty: everything may.
+        require: the checks and approvals that the new tree must have.
+        append_only: prefixes below which paths may be added, but not changed or removed.
+        max_delete: how many paths a move may remove: a number, or a share of the present paths such
+            as ``1%``; ``""``: any number.
+        only_below: prefixes outside of which no path may change; empty: all paths may change.
     """
 
     refs: tuple[str, ...]
@@ -99,7 +99,7 @@ class Rule:
     only_below: tuple[str, ...] = ()
 
     def matches(self, name: str) -> bool:
-        """Return whether the rule is about a branch or a tag."""
+        """Return whether the rule is about the branch or tag of this name."""
         return any(re.match(translate(each), name) for each in self.refs)
 
     @property
@@ -108,7 +108,7 @@ class Rule:
         return bool(self.append_only or self.max_delete or self.only_below)
 
     def most_deleted(self, total: int) -> int:
-        """Return how many paths may go from a tree of `total` paths."""
+        """Return how many paths, at most, a move may remove from a tree of `total` paths."""
         if self.max_delete.endswith("%"):
             return int(total * float(self.max_delete[:-1]) / 100)
         return int(self.max_delete)
@@ -137,8 +137,8 @@ class Policy:
 
     Attributes:
         owners: roles and e-mail addresses that may set the policy; empty: everybody.
-        roles: roles and e-mail addresses of each role.
-        rules: in the order of the document.
+        roles: the members of each role: e-mail addresses and other roles.
+        rules: the rules, in the order of the document.
     """
 
     owners: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Policy:
     rules: tuple[Rule, ...] = ()
 
     def members(self, role: str) -> frozenset[str]:
-        """Return the e-mail addresses, in lower case, of a role or of one address itself."""
+        """Return the e-mail addresses of a role, in lower case; for an address, only itself."""
         found: set[str] = set()
         seen, waiting = set[str](), [role]
         while waiting:
@@ -159,15 +159,16 @@ class Policy:
         return frozenset(found)
 
     def has(self, wanted: Sequence[str], who: str) -> bool:
-        """Return whether a person is one of `wanted`, roles and addresses; if there are any.
+        """Return whether `wanted` is empty or includes a person.
 
         Args:
+            wanted: roles and e-mail addresses.
             who: ``Name <email>``, or an e-mail address.
         """
         return not wanted or any(email_of(who) in self.members(each) for each in wanted)
 
     def matching(self, name: str) -> list[Rule]:
-        """Return the rules about a branch or a tag."""
+        """Return the rules about the branch or tag of this name."""
         return [each for each in self.rules if each.matches(name)]
 
 
@@ -180,8 +181,9 @@ def parse_policy(document: str) -> Policy:
     """Return the policy that a TOML document describes.
 
     Raises:
-        UsageError: it is not TOML, has unknown keys, patterns or words, a role that contains
-            itself, or a version that only a newer lakecli knows. The message says what and where.
+        UsageError: the document is not TOML, or has an unknown key or word, a malformed pattern, an
+            undefined role, a role that contains itself, or a version that only a newer lakecli
+            supports. The message names the error.
     """
     try:
         found = parse_toml(document, max_size=_MOST_CHARACTERS)
@@ -195,7 +197,7 @@ def parse_policy(document: str) -> Policy:
 
 
 def _read(record: validation.Record, found: object) -> dict[str, Any]:
-    """Return the values of a table that has known keys only, by the names of attributes."""
+    """Return the values of a TOML table by attribute name; refuse unknown keys."""
     values = record.read(found)
     assert isinstance(found, dict)
     if unknown := record.unknown(found):
@@ -315,7 +317,7 @@ _POLICY: Final = validation.Record(
 
 
 def _check_people(policy: Policy) -> None:
-    """Refuse roles that nobody defines, and roles that contain themselves."""
+    """Refuse undefined roles, owners without a single member, and roles that contain themselves."""
     named = [*policy.owners, *(each for people in policy.roles.values() for each in people)]
     for rule in policy.rules:
         named += rule.who
@@ -328,7 +330,7 @@ def _check_people(policy: Policy) -> None:
             "owners: nobody is one of them, so nobody could set another policy"
         )
     done: set[str] = set()
-    while len(done) < len(policy.roles):  # each pass takes the roles that are made of known ones
+    while len(done) < len(policy.roles):  # each pass adds the roles whose members are all known
         ready = {
             role
             for role, people in policy.roles.items()

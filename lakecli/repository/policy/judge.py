@@ -1,13 +1,13 @@
-"""Whether the rules allow a move of a ref in the bucket.
+"""Decide whether the rules allow a move of a ref in the bucket.
 
-`check_move` decides, right before each request that moves a ref, by the rules that the bucket has
-then. The ref's version was read before the rules, and whoever sets rules writes their number into
-each ref that they match (`lakecli.remote.refs.stamp`). So a move that was judged by older rules
-requires a version that is gone: its request fails, and it is judged again. A ref that is created
-has no version; `check_created` reads the rules once more after the request.
+`check_move` reads the rules from the bucket and decides, right before each request that moves a
+ref. The version of the ref was read before the rules. A command that sets new rules writes their
+number into each ref that they match, which changes the ref's version (`lakecli.remote.refs.stamp`).
+So if a move was checked against older rules, its request fails, and the move is checked again. A
+new ref has no version; so `check_created` reads the rules again after the ref was created.
 
-`refuse_early` asks before work is done in vain, without a request, by the rules that this clone saw
-last. Before it refuses, the bucket confirms them.
+`refuse_early` checks a commit before it is built, against the rules that this clone saw last. This
+takes no request. Before it refuses a commit, it reads the rules from the bucket again.
 """
 
 from collections.abc import Iterator
@@ -31,22 +31,24 @@ from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCh
 from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
 
 WITHDRAWN: Final = "withdrawn"
-"""Why a ref was deleted that had been created before its rules were known."""
+"""The recorded reason for deleting a ref that was created before its rules were known."""
 
 Reason = tuple[str, str]
 """Why a rule forbids a move, and what to do instead."""
 
 
 def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> RulesInForce:
-    """Return the rules that allow a move; one GET, more if they require statements or compare data.
+    """Return the rules in the bucket if they allow a move.
+
+    This takes one GET; it takes more if the rules require statements or compare data.
 
     Args:
-        ref: the ref in the bucket, read before.
+        ref: the ref in the bucket, which was read before this call.
 
     Raises:
-        Forbidden: naming the rule, and who set it.
-        IntegrityError: the rules are damaged, or older than those that the ref was moved under.
-        Unreachable: they cannot be read.
+        Forbidden: a rule forbids the move; the message names the rule, and who set it.
+        IntegrityError: the rules are damaged, or older than the rules that the ref records.
+        Unreachable: the rules cannot be read.
     """
     rules = read_rules(repository)
     if ref is not None and rules.number < ref.policy:
@@ -68,7 +70,7 @@ def check_created(
 
     Args:
         ref: the ref as it was created.
-        judged: the number of the rules that allowed it.
+        judged: the number of the rules that allowed the creation.
     """
     rules = read_rules(repository)
     if rules.number == judged or (ref is not None and ref.policy >= rules.number > judged):
@@ -82,7 +84,7 @@ def judge(
     """Return why rules forbid a move; ``None``: they allow it.
 
     Args:
-        ref: the ref that is moved; a tombstone shows where it stood.
+        ref: the ref that is moved; the tombstone of a deleted ref records its last commit.
     """
     matching = rules.policy.matching(move.name)
     if not matching or move.before == move.after:
@@ -95,7 +97,7 @@ def judge(
 
 
 def refuse_early(repository: Repository, name: str, who: str, *, merges: bool) -> None:
-    """Refuse a commit on a branch, as `lakecli.repository.policy.early.check_early` says."""
+    """Refuse a commit on a branch; see `lakecli.repository.policy.early.check_early`."""
     with repository.lake.kv.read() as txn:
         rules = seen_rules(txn, repository)
     if _early(repository, rules, name, who, merges=merges) is None:
@@ -145,7 +147,7 @@ def _only_these(rule: Rule, who: str) -> Reason:
 
 @dataclass
 class _Case:
-    """One move, as the rules about its ref judge it; what they compare is read once."""
+    """One move to be checked against several rules; data that the rules share is read once."""
 
     _repository: Repository
     _rules: RulesInForce
@@ -153,7 +155,7 @@ class _Case:
     _ref: RemoteRef | None
 
     def reasons(self, rule: Rule) -> Iterator[Reason]:
-        """Yield why a rule forbids the move."""
+        """Yield the reasons for which a rule forbids the move."""
         move, uri = self._move, quote(f"{self._repository.uri}/{self._move.name}")
         if not self._rules.policy.has(rule.who, move.who):
             yield _only_these(rule, move.who)
@@ -178,7 +180,7 @@ class _Case:
 
     @cached_property
     def _stood(self) -> CommitId | None:
-        """Where the ref stands; of a deleted one, where it stood last, if that is known here."""
+        """The ref's commit before the move; for a deleted ref, its last commit, if known here."""
         if self._move.before is not None or self._ref is None:
             return self._move.before
         moves = self._ref.moves
@@ -191,7 +193,7 @@ class _Case:
 
     @cached_property
     def _added(self) -> dict[CommitId, Commit]:
-        """The commits that the move adds: to a new ref, those that no ref of the bucket has."""
+        """The commits that the move adds; for a new ref, those that no ref in the bucket has."""
         assert self._move.after is not None
         with self._repository.lake.kv.read() as txn:
             refs = RefStore(txn, self._repository.key)
@@ -208,7 +210,7 @@ class _Case:
 
     @property
     def _direct(self) -> Commit | None:
-        """The newest commit among first parents that is no merge; the root of a history may be."""
+        """The newest non-merge among the added first parents; the initial commit is allowed."""
         commit_id = self._move.after
         while commit_id in self._added:
             commit = self._added[commit_id]
@@ -226,7 +228,7 @@ class _Case:
             return RefStore(txn, self._repository.key).get_commit(commit_id).metarange_id
 
     def _data_reasons(self, rule: Rule) -> Iterator[Reason]:
-        """Yield why a rule about data forbids the move; what differs is read once."""
+        """Yield the reasons for which a rule's data limits forbid the move; compare trees once."""
         trees, uri = self._repository.trees, self._repository.uri
         old, new = self._tree(self._stood), self._tree(self._move.after)
         hint = f"see what changes: `diff {uri}/{self._stood} {uri}/{self._move.after}`"
@@ -251,7 +253,7 @@ class _Case:
         return list(iter_attestations(self._repository.store, self._tree(self._move.after)))
 
     def _lacks(self, required: RequiredCheck | RequiredApproval, uri: str) -> Iterator[Reason]:
-        """Yield what is missing of what a rule requires of the very tree that the move brings."""
+        """Yield the reason if the new tree lacks a check or approvals that a rule requires."""
         after, tree = f"{self._repository.uri}/{self._move.after}", self._tree(self._move.after)
         found = [each for each in self._statements if each.tree == tree and not each.prefix]
         if isinstance(required, RequiredCheck):

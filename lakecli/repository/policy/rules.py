@@ -1,4 +1,4 @@
-"""The rules that are in force, as the bucket has them now, and as this clone saw them last."""
+"""Return the rules in force: as the bucket has them now, or as this clone saw them last."""
 
 import json
 from contextlib import suppress
@@ -31,10 +31,10 @@ NO_RULES: Final = RulesInForce(0, "", Policy())
 
 
 def read_rules(repository: Repository) -> RulesInForce:
-    """Return the rules in the bucket, by one GET, and remember them here.
+    """Return the rules in the bucket, read with one GET; record them in the local store.
 
     Raises:
-        IntegrityError: they are damaged, or this version cannot understand them.
+        IntegrityError: the rules are damaged, or this version cannot parse them.
         Unreachable: the store does not answer.
     """
     record = read_policy(repository.store)
@@ -50,16 +50,16 @@ def read_rules(repository: Repository) -> RulesInForce:
 
 
 def rules_of(record: PolicyRecord) -> RulesInForce:
-    """Return the rules of a version.
+    """Return the rules in a record of the bucket.
 
     Raises:
-        IntegrityError: this version of lakecli cannot understand them.
+        IntegrityError: this version of lakecli cannot parse the rules.
     """
     return _rules(record.number, record.who, record.document)
 
 
 def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
-    """Return the rules that this clone saw last; those that it cannot understand forbid nothing."""
+    """Return the rules that this clone saw last; rules that it cannot parse forbid nothing."""
     data = txn.get(Table.META, SEEN_POLICY + repository.key)
     try:
         return NO_RULES if data is None else _rules(*json.loads(data))
@@ -68,7 +68,11 @@ def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:
 
 
 def see_rules(repository: Repository, number: int) -> None:
-    """Read the rules if a ref was written under newer ones than this clone has seen."""
+    """Read and record the rules in the bucket if they are newer than the rules recorded here.
+
+    Args:
+        number: the highest number of rules that a ref in the bucket records.
+    """
     with repository.lake.kv.read() as txn:
         is_newer = number > seen_rules(txn, repository).number
     if is_newer:

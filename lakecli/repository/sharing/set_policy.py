@@ -82,7 +82,7 @@ def set_policy(
             hint=f"see it, then try again: `policy show {repository.uri}`",
         )
     if seen.record is not None and seen.record.document == document:
-        _stamp_all(repository, old.number, old.policy)  # an interrupted command may not have
+        _stamp_all(repository, old.number, old.policy)  # in case an earlier command was killed
         hint = f"see who set it: `policy log {repository.uri}`"
         raise NothingToDo(f"policy {old.number} has these rules already", hint=hint)
     latest = old.number
