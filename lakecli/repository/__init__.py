@@ -1,4 +1,4 @@
-"""The operations: one module for each verb, named as its command.
+"""The operations on repositories: one module for each verb, named like its command.
 
 Only this package uses committed trees, refs and staging together. It may import `committed`,
 `refs`, `staging`, `remote`, `doctor` and the layers below them. It re-exports nothing. Start

@@ -34,10 +34,10 @@ from lakecli.repository.reading.view import (
 )
 
 PAGE: Final = 1 << 17
-"""The most items that one walk handles together."""
+"""Maximum number of items that one walk handles together."""
 
 FEW: Final = 64
-"""The most items that are removed from a sorted list, or inserted into it, one by one."""
+"""Up to this number, items are removed from a sorted list, or inserted into it, one by one."""
 
 
 class Annotation(NamedTuple):
@@ -55,7 +55,7 @@ class Annotation(NamedTuple):
 
     @property
     def type(self) -> str:
-        """Object or common_prefix."""
+        """``object`` or ``common_prefix``."""
         return "common_prefix" if self.is_prefix else "object"
 
 
@@ -231,7 +231,7 @@ class _AncestorWalk:
                 self._record(item, commit)
 
     def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
-        """Pass prefixes, below which a merge combined changes, on to all parents of the merge.
+        """Pass on to all parents of a merge the prefixes below which the merge combined changes.
 
         Returns:
             The prefixes that no parent has: the merge itself created them.

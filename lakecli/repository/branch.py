@@ -51,7 +51,7 @@ def claim_ref(repository: Repository, expression: str) -> "ClaimedCommit":
         UsageError: the expression is malformed, or names a staging area.
         NotFound: the expression names nothing, or is ambiguous.
         Gone: the tree of the commit is no longer in the bucket.
-        SweepRunning: garbage collection is deleting, and does not end.
+        SweepRunning: garbage collection is deleting objects, and did not end in time.
     """
     from lakecli.repository.guard import claim_target
 

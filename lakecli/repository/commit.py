@@ -17,7 +17,7 @@ from lakecli.repository.staged.changes import iter_staged_conflicts
 from lakecli.repository.staged.partial_commit import StagedPart, copy_rest
 
 MAX_LISTED: Final = 1_000
-"""The most conflicting paths that an error lists."""
+"""Maximum number of conflicting paths that an error lists."""
 
 
 class StagedConflict(ConflictError):
@@ -39,8 +39,8 @@ def commit(
 ) -> Commit:
     """Commit the staged changes of a branch, or only some of them, atomically.
 
-    Staging the same contents again does not count as a change. Changes that are staged while this
-    runs are kept.
+    Staging the same contents again does not count as a change. Changes that are staged during the
+    commit stay staged.
 
     Args:
         message: the commit message, stored as given.

@@ -103,7 +103,7 @@ def staged_attempt(repository: Repository, name: str, *, last: Attempt | None, w
     Raises:
         NotFound: no such branch.
         LostRace: another commit contains the staged changes.
-        Forbidden: the rules of the bucket forbid it.
+        Forbidden: the rules of the bucket forbid the commit.
     """
     check_early(repository, name, who=who)
     branch = seal(repository, name)
@@ -173,7 +173,7 @@ def clean_attempt(
     Raises:
         NotFound: no such branch.
         DirtyBranch: the branch has uncommitted changes.
-        Forbidden: the rules of the bucket forbid it.
+        Forbidden: the rules of the bucket forbid the commit.
     """
     check_early(repository, name, who=who, merges=merges)
     return Attempt(repository, _seal_clean(repository, name), kind, from_staging=False)
@@ -202,7 +202,8 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str, who: str = "
 
     Raises:
         NotFound: no such branch.
-        Forbidden: the rules of the bucket, as they were last seen, forbid it.
+        Forbidden: the rules of the bucket, as they were last seen, forbid the
+            commit.
     """
     check_early(repository, name, who=who)
     with repository.lake.kv.read() as txn:
@@ -379,7 +380,7 @@ def describe_commit(
     created_at: datetime,
     metadata: Mapping[str, str],
 ) -> Commit:
-    """Return the record of a commit with its ID and generation, to make or to verify a commit.
+    """Return a commit with its ID and generation; used to make new commits and to verify commits.
 
     Args:
         parents: the parents, first parent first.

@@ -76,7 +76,7 @@ class RepositoryPath(NamedTuple):
 
 @dataclass(slots=True)
 class AcrossReport:
-    """What copying between repositories did.
+    """The result of copying objects between repositories.
 
     Attributes:
         objects: the number of objects that were copied.

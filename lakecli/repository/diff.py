@@ -50,7 +50,7 @@ def diff_commit(repository: Repository, commit: Commit) -> Iterator[Difference]:
 
 
 class TreesToCompare(NamedTuple):
-    """The trees of a comparison.
+    """Two trees to compare, and their merge base.
 
     Attributes:
         base: the merge base; ``None``: compare `left` and `right` directly.

@@ -1,4 +1,4 @@
-"""Download an object to a file, verify it, and set the uploaded file's modification time.
+"""Download an object to a file, verify it, and restore the uploaded file's modification time.
 
 `Downloader` fetches objects for one command; `download_tree` uses it for whole directories.
 """

@@ -47,7 +47,7 @@ LOOK_AHEAD: Final = 1_024
 
 @dataclass(slots=True)
 class DownloadReport(TransferReport):
-    """What a recursive download did; `size` is that of the objects written."""
+    """The result of a recursive download; `size` counts the bytes of the written objects."""
 
     downloaded: int = 0
 

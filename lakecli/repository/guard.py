@@ -5,8 +5,8 @@ deleted already. Before this clone refers to an object, this module checks that 
 and claims it. The types enforce that: staging areas accept only a `ClaimedValue`, and commits,
 branches and tags refer only to a `ClaimedCommit`. Only this module makes values of these types.
 
-If garbage collection has never run, a claim costs one GET of the state. Code that writes to the
-bucket or stages fails if the bucket cannot be reached.
+If garbage collection has never run, a claim costs one GET of its state. Writing to the bucket and
+staging fail if the bucket cannot be reached.
 
 A claimed tree protects everything to which it refers: a sweep follows the trees that are recent or
 kept, and deletes trees before the objects to which they refer. Refs are local: if the bucket cannot
@@ -17,8 +17,8 @@ A collector treats an old tree as garbage if no ref in the bucket reaches its co
 commits that were never pushed, and pushed commits that no ref reaches any more. So this clone
 claims such trees before it builds on their commits.
 
-`GcGuard`, which uploads and the writing of trees use, too, follows the protocol of
-`lakecli.remote.gc_protocol`:
+`GcGuard` follows the protocol of `lakecli.remote.gc_protocol`. Uploads and the code that writes
+trees use it, too:
 
 - One GET returns the state. If garbage collection has never run, nothing else is needed.
 - An object older than half the grace period gets a new modification time, so that it is not a
@@ -72,10 +72,10 @@ BATCH: Final = 5_000
 """Number of values that are claimed together."""
 
 MAX_LISTED: Final = 1_000
-"""The most paths that an error lists."""
+"""Maximum number of paths that an error lists."""
 
 MAX_EXAMINED: Final = 1_000
-"""The most commits examined; if more commits were never pushed, the oldest are not claimed."""
+"""Maximum number of examined commits; if more were never pushed, the oldest are not claimed."""
 
 PARALLELISM: Final = 16
 """Number of objects that are checked, or get a new modification time, in parallel."""
@@ -330,7 +330,7 @@ def unreached_trees(
 
     The refs in the bucket are those of the last fetch. The empty tree is not included.
     """
-    # Only commits need what the bucket has, so an upload does not load it.
+    # Imported here, because uploads do not need it.
     from lakecli.kv.bucket import PackedStore
 
     refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
@@ -406,7 +406,7 @@ class GcGuard:
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Make sure that a collection keeps objects; call this before anything refers to them.
+        """Make sure that garbage collection keeps objects, before anything refers to them.
 
         Args:
             found: keys of objects that existed already, or may have.
@@ -448,7 +448,7 @@ class GcGuard:
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Make sure that a collection keeps some objects, as far as they exist.
+        """Make sure that garbage collection keeps objects, if they exist; return their sizes.
 
         Returns:
             The sizes of the existing objects; ``None`` if garbage collection has never run, so that

@@ -29,13 +29,13 @@ MERGE_STRATEGY: Final = ".lakefs.merge.strategy"
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """How to merge.
+    """Options of a merge.
 
     Attributes:
         message: the commit message; ``None`` for ``Merge 'S' into 'D'``.
         decisions: which side each conflicting path takes; other paths are not affected.
         squash: leave the source out of the parents.
-        allow_empty: commit even if the source brings nothing.
+        allow_empty: commit even if the source has no changes for the destination.
     """
 
     committer: str
@@ -68,8 +68,8 @@ def merge(
         MergeConflict: both sides changed the same paths differently, and the decisions leave
             some open.
         OutdatedPlan: the plan of the decisions was made for other conflicts.
-        NothingToDo: the source brings nothing that the destination lacks, or it is at the head
-            of the destination: a merge commit would have one parent twice.
+        NothingToDo: the source has no changes that the destination lacks; or both are at the same
+            commit, so that a merge commit would have one parent twice.
     """
     default = f"Merge '{source}' into '{destination}'"
     message = default if options.message is None else options.message

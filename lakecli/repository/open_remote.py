@@ -193,8 +193,8 @@ class Fetching:
     """Fetches the refs and commits of a repository, each at most once.
 
     Args:
-        repository: a handle of the repository, whose local store is filled. This handle shares its
-            notices with the user's handle.
+        repository: a handle of the repository, to whose local store the records are written. It
+            shares its notices with the user's handle.
     """
 
     def __init__(self, repository: Repository) -> None:

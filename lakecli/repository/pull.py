@@ -56,7 +56,7 @@ class Pulling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    """How to pull.
+    """Options of a pull.
 
     Attributes:
         committer: the committer of a merge commit.

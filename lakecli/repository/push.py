@@ -61,7 +61,7 @@ class PushLease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PushOptions:
-    """How to push.
+    """Options of a push.
 
     Attributes:
         who: ``Name <email>``, for the shared reflog.
@@ -203,7 +203,7 @@ def push_all(
     Raises:
         OutcomeUnknown, Unreachable, PermissionDenied, …: the store failed.
     """
-    from lakecli.repository.run import iter_runs  # heavy for a push of one ref
+    from lakecli.repository.run import iter_runs  # a push of one ref does not need it
 
     _finish(repository)
     expected = _all_tracked(repository)

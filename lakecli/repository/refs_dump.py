@@ -62,7 +62,7 @@ class Dumped(NamedTuple):
     """A dump that was written.
 
     Attributes:
-        lost: everything that is missing in the dump, all accepted by the caller.
+        lost: the items that are missing in the dump; the caller has accepted their loss.
         kept_until: the time, by the bucket's clock, until which garbage collection keeps the dump.
     """
 
@@ -113,7 +113,7 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
 
     Raises:
         NotDumped: the dump would lose data of a kind that is not in `leave_out`.
-        Refused: the namespace belongs to a lakeFS.
+        Refused: the namespace belongs to lakeFS.
         NotText: a commit contains bytes that are not text.
         Gone: garbage collection has deleted the tree of a branch or tag.
         Swept: garbage collection deleted a tree just now.

@@ -35,8 +35,8 @@ def rm_paths(
         branch: the branch on which the deletions are staged.
         paths: the paths of the objects.
         must_exist: if a path has no object, raise an error and remove nothing.
-        listed: a dry run: nothing is staged, and `listed` is called with each object that would be
-            removed.
+        listed: if given, the call is a dry run: nothing is staged, and `listed` is called with each
+            object that would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` no such object.
@@ -73,8 +73,8 @@ def rm_trees(
         branch: the branch on which the deletions are staged.
         paths: the paths of objects and directories.
         must_exist: if there is nothing at a path, raise an error and remove nothing.
-        listed: a dry run: nothing is staged, and `listed` is called with each object that would be
-            removed.
+        listed: if given, the call is a dry run: nothing is staged, and `listed` is called with each
+            object that would be removed.
 
     Raises:
         NotFound: no such branch; or with `must_exist` nothing at a path.

@@ -89,7 +89,7 @@ class JobRun(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """Options of a run; the other fields are those of `JobRun`.
+    """Options of a run; other fields mean the same as in `JobRun`.
 
     Attributes:
         branch: the name of the run's branch; ``""``: a new name with the ID of the run.

@@ -39,8 +39,9 @@ class Home(NamedTuple):
     Attributes:
         store: the directory of the LMDB environment.
         cache: the directory of cached SSTables; it may be deleted at any time.
-        cache_size: the limit of the cache of a repository in bytes.
-        memory_size: the limit of the parts of trees that a repository keeps in memory, in bytes.
+        cache_size: maximum size of the cache of one repository, in bytes.
+        memory_size: maximum size of the parts of trees that one repository keeps in memory, in
+            bytes.
     """
 
     store: StrPath
@@ -67,8 +68,8 @@ class Runtime(NamedTuple):
         show_rebuild: given a number of entries, shows the progress of rebuilding a tree of lakeFS;
             see `lakecli.committed.writer`.
         account: given the name of a repository, returns the access settings of its S3 buckets.
-        on_answer: called with the answer of a verb. The caller shows the answer, and then records
-            that it was given. By default, that is recorded immediately.
+        on_answer: called with the answer of a verb, which must be marked as given after it was
+            shown. By default, it is marked as given immediately.
     """
 
     clock: Callable[[], datetime]

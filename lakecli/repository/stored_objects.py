@@ -69,8 +69,8 @@ class ObjectIndex(ABC):
     def problem_of(self, key: str, size: int) -> str | None:
         """Return the defect of the object to which an entry refers, or ``None``.
 
-        If the object is not in the index, it may have been written since the listing, so the store
-        is asked.
+        If the index lacks the object, or has another size, the object may have been written since
+        the listing; then the store is asked.
 
         Args:
             key: a physical address inside the namespace.
@@ -182,7 +182,7 @@ class DamagedObject:
     """A missing or damaged object.
 
     Attributes:
-        kind: the kind of the finding of fsck.
+        kind: the kind of finding, as fsck reports it.
         size: size of a data object in bytes, if an entry records it.
     """
 

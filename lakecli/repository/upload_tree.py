@@ -426,7 +426,7 @@ class _StagedUpload:
 
             # An object that is uploaded again must not be collected, even if the branch has it.
             works: list[Callable[[], None]] = [partial(self._upload.flush, pending), encode]
-            Workers(2).for_each(works, lambda work: work())  # the disk works meanwhile
+            Workers(2).for_each(works, lambda work: work())  # encodes while the disk writes
             self._report.deleted += self._upload.stage(changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)

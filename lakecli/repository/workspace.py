@@ -30,7 +30,7 @@ from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop
 from lakecli.staging import area
 
 MAX_LISTED: Final = 1_000
-"""The most conflicting paths that an error lists."""
+"""Maximum number of conflicting paths that an error lists."""
 
 
 class WorkspaceConflict(ConflictError):

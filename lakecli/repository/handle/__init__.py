@@ -1,4 +1,4 @@
-"""Opening and closing: a lake, and the repositories in it.
+"""Open and close lakes, and the repositories in them.
 
 ::
 

@@ -191,7 +191,7 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
 
 
 def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
-    """Once the deletion of a repository can no longer be undone, delete all its rows."""
+    """Delete all rows of a deleted repository, once its deletion can no longer be undone."""
     with repository.lake.kv.read() as txn:
         if not _is_gone(txn, repository, cutoff):
             return 0

@@ -1,7 +1,7 @@
 """Decide whether several machines may write to a namespace; the first clone that pushes tests it.
 
 Sharing needs a store with compare-and-set. A store that ignores conditions sends the same responses
-as one that honours them. So the store is tested before a ref is first written to a namespace. The
+as a store that honours them. So the store is tested before a ref is first written to it. The
 results are recorded in the namespace (`lakecli.doctor.evidence`), and each push reads them. Once
 enough tests have passed, no clone tests again. After a failure no clone pushes until
 `lakecli doctor --again` has passed.
@@ -47,7 +47,7 @@ class ClockOff(Refused):
 def ensure_shareable(repository: Repository) -> None:
     """Refuse a namespace to which several machines must not write; test an untested namespace.
 
-    If enough tests are recorded, this takes one request. The test sends some 1,300 requests below
+    If enough tests are recorded, this takes one request. A test sends about 1,300 requests below
     a prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most. Afterwards it
     removes the objects with this prefix if deleting is allowed.
 
@@ -221,7 +221,7 @@ def judge(
     examiner: Examiner,
     repository: Repository | None,
 ) -> Check:
-    """Return the check of whether several machines may write, by this run and recorded results.
+    """Return the check ``sharing``: may several machines write, by this run and recorded results?
 
     Args:
         found: the checks so far, by name.

@@ -1,4 +1,4 @@
-"""Moves in the bucket, and intents: moves that this clone began and whose outcome is not recorded.
+"""Move refs in the bucket, and record begun moves as intents until their outcome is recorded.
 
 This clone moves refs in the bucket only by `make_move`. Each intent has a random write ID, and is
 written to the local store before the first request that moves the ref. So after a crash the next
@@ -70,7 +70,7 @@ class WantedMove(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A move of a ref in the bucket that was begun.
+    """A move of a ref in the bucket that this clone has begun.
 
     Attributes:
         landing: the local changes to make once the bucket has accepted the commit; ``None`` for a
@@ -412,7 +412,8 @@ def finish_pending(repository: Repository) -> list[FinishedMove]:
 R = TypeVar("R")
 
 STALE_AFTER: Final = timedelta(minutes=5)
-"""Longer than any single request takes; each repetition of a request renews the sent mark."""
+"""The age at which a sent mark is stale. A request takes less time, and its repetition renews the
+mark."""
 
 
 class CommitUnderWay(LostRace):

@@ -34,12 +34,12 @@ from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
 
 SKIPPED: Final = "no_verify"
-"""The key in the metadata of an operation that was done without its hooks."""
+"""The metadata key that marks an operation whose hooks were skipped."""
 
 _COPY: Final = b"copy/"
 
 ABANDONED_AFTER: Final = timedelta(days=1)
-"""The age at which a copy counts as abandoned: its commit is assumed to be killed."""
+"""The age at which a copy counts as abandoned: the command that made it was probably killed."""
 
 CLOCK_LIMIT: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of this machine and of the store."""
@@ -91,7 +91,7 @@ def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
 
 
 def ref_change(before: Branch | Tag | None, after: Branch | Tag | None) -> RefChange:
-    """Describe how a branch or a tag changed; ``None`` if it did not exist before or after."""
+    """Return the change of a ref; `before` is ``None`` for a new ref, `after` for a deleted ref."""
     ref = before or after
     assert ref is not None
     kind = RefKind.BRANCH if isinstance(ref, Branch) else RefKind.TAG

@@ -16,7 +16,7 @@ from lakecli.stores.contract import ObjectStore
 def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
     """Record the commit and the moves of a ref in the bucket, unless a newer state is recorded.
 
-    If this clone lacks the commit, nothing is recorded; the next fetch does it.
+    If this clone lacks the commit, nothing is recorded until the next fetch.
 
     Returns:
         Whether the commit of the ref is recorded.

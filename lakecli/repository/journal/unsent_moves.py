@@ -88,7 +88,7 @@ def note(
 
     Args:
         is_undo: whether the operation undoes moves. Then existing notes are extended, and notes
-            are created only for new refs; the undo command itself notes the undoing of moves that
+            are created only for new refs; the undo command itself notes how to reverse moves that
             the bucket already has.
 
     Raises:

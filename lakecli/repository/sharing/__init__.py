@@ -6,8 +6,8 @@
     references    checks that the bucket has the objects that new commits need, or uploads them
     fetch         reads the refs in the bucket, finds which have changed, and reads their commits
     set_policy    sets the rules about refs for all clones, and undoes such a change
-    automatic     fetches before a command, moves branches in the bucket first, pushes afterwards:
-                  which local moves are still to be sent to the bucket, and which may be sent
+    automatic     fetches before a command, moves branches in the bucket first, pushes afterwards;
+                  decides which local moves are sent to the bucket
 
 May import `stored_objects` and the layers below it.
 """

@@ -7,8 +7,9 @@ writes a note in the transaction of the move, and `finish` sends the noted moves
 killed, the next command finds its notes and the intent of its move.
 
 A branch follows the bucket if it has no commits that the bucket lacks: it is at an ancestor of the
-bucket's commit, or at a former commit of the ref in the bucket. Uncommitted changes are kept, and
-committing them finds conflicts. A tag follows if it is at a former commit of the tag in the bucket.
+bucket's commit, or at a former commit of the ref in the bucket. Uncommitted changes are kept; when
+they are committed, conflicts are detected. A tag follows if it is at a former commit of the tag in
+the bucket.
 If `undo` or `op restore` undid a clone, fetch, pull or sync, the moved ref stays until it moves in
 the bucket again, or until a pull.
 

@@ -329,7 +329,7 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
 
 
 def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
-    """In one transaction, record packs as known: a pack may need commits from another pack."""
+    """Record packs as known, in one transaction, because a pack may need commits of another."""
     with repository.lake.kv.write() as txn:
         packed = PackedStore(txn, repository.key)
         for pack in packs:

@@ -132,7 +132,7 @@ def _publish(
 
 
 def _find_lost(repository: Repository, wanted: WantedMove) -> MoveResult | None:
-    """Return a lost move's result if the ref in the bucket is not where the move has to start.
+    """Return the result of a lost move if the ref in the bucket is not at the start of the move.
 
     If an earlier command has begun a move of the ref, the move is not lost: it may be this very
     move.
@@ -155,10 +155,10 @@ def _new_commits(
 ) -> list[Commit]:
     """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
-    `before` was read a moment ago. The last seen commit of another ref counts only if the ref has
-    not moved since. For a few commits, one ref is read for each; otherwise all refs are listed. If
-    garbage may have been collected since the last fetch, a known commit counts as complete only if
-    a ref points to it now.
+    The ref's commit `before` was just read from the bucket. The last seen commit of another ref
+    counts only if the ref has not moved since. To find out, one ref is read for each of a few
+    commits; for more commits, all refs are listed. If garbage may have been collected since the
+    last fetch, a known commit counts as complete only if a ref points to it now.
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
@@ -199,7 +199,7 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with the parents' trees of its oldest commit.
+    """Return the trees of new commits, each with the parent trees of the oldest commit that has it.
 
     If a revert restores an earlier tree, the tree is thus compared with the tree before its first
     commit, and not with the tree that the revert undid.
@@ -281,7 +281,7 @@ def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: Commit
 
 
 def write_pack(repository: Repository, commits: list[Commit], infos: list[PackInfo]) -> PackId:
-    """Write commits into the bucket as one pack, with the commits of small packs, and record it.
+    """Write commits and the commits of small packs into the bucket as one pack, and record it.
 
     Args:
         commits: the commits, at least one.

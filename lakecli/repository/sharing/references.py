@@ -195,7 +195,7 @@ def _missing_from_listing(repository: Repository, wanted: Iterable[_Wanted]) -> 
 
 
 def _lost(store: ObjectStore, items: Sequence[_Wanted]) -> list[_Wanted]:
-    # An address outside the namespace has no data in it.
+    # A key that could lead out of the namespace names no object in it.
     return _keep(items, lambda item: not is_key(item.key) or size_of(store, item.key) != item.size)
 
 

@@ -56,7 +56,7 @@ def set_policy(
 
     Args:
         document: the rules in TOML; see `lakecli.repository.policy.document`.
-        who: ``Name <email>``.
+        who: the person who sets the rules, as ``Name <email>``.
         expected: the number of the present rules, 0 for none; ``None``: any.
 
     Raises:

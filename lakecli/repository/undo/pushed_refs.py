@@ -300,9 +300,10 @@ def find_ours(
 ) -> set[tuple[bytes, str, str]]:
     """Return the keys of those moves that were made in the bucket by this clone.
 
-    If a branch was moved to a new commit, this clone made the move, because a commit has one
-    author. For other moves the operation log decides, because dates may be wrong: a push or shared
-    move in the log counts for all older operations. The log is read once, newest first.
+    If a branch was moved to a new commit, this clone made the move, because only one clone makes a
+    commit. For other moves, the order of the operation log decides, because dates may be wrong: a
+    push or shared move in the log counts for all older operations. The log is read once, newest
+    first.
     """
     ours = set()
     asked: dict[int, list[Moved]] = {}

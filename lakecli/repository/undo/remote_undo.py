@@ -52,8 +52,8 @@ def note(
 ) -> None:
     """Note the refs to move back in the bucket, in the transaction that undoes operations.
 
-    With automatic sharing, a branch that is older than in the bucket after an undo is held: it does
-    not follow the bucket, which would immediately reverse the undo.
+    With automatic sharing, an undo may leave a branch at an ancestor of its commit in the bucket.
+    Such a branch is held: if it followed the bucket, this would immediately reverse the undo.
 
     Args:
         holds: whether to hold such branches; false if they may follow the bucket.
@@ -243,8 +243,8 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
 
     Args:
         refused: the move; its note is deleted.
-        committer: who moves refs in the bucket. A rename moves two refs in the bucket; if only one
-            move was refused, the other one is reversed.
+        committer: the person recorded for moves in the bucket: a rename moves two refs there, and
+            if the bucket refused only one move, the other one is reversed.
 
     Returns:
         Whether the operation was undone on this machine. It is not undone if the ref was moved or

@@ -118,7 +118,7 @@ def claim_operations(repository: Repository, operations: Sequence[Operation]) ->
 
     Raises:
         Swept: garbage collection has just deleted some of the objects.
-        SweepRunning: garbage collection is deleting, and does not end.
+        SweepRunning: garbage collection is deleting objects, and did not end in time.
     """
     claims = Reclaimed(repository)
     with unless_away(), repository.lake.kv.read() as txn:
@@ -248,7 +248,7 @@ class TakeBack:
 
     @property
     def has_changed(self) -> bool:
-        """Whether refs or staging differ from before the first operation was undone."""
+        """Whether refs or staging differ from their state before the first operation was undone."""
         refs = self._changes.values()
         if any(self._essence(r.kind, r.before) != self._essence(r.kind, r.after) for r in refs):
             return True
