@@ -170,7 +170,7 @@ def reset(
 
     Args:
         to: a ref expression of any commit, the new head; ``None``: the present head.
-        expected: reset only if this is the present head; ``None``: whatever the head is.
+        expected: reset only if this is the present head; ``None``: reset in any case.
         is_forced: with automatic sharing, allow a new head that lacks commits of the branch in the
             bucket.
 

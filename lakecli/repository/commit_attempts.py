@@ -202,8 +202,7 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str, who: str = "
 
     Raises:
         NotFound: no such branch.
-        Forbidden: the rules of the bucket, as they were last seen, forbid the
-            commit.
+        Forbidden: the rules of the bucket forbid the commit.
     """
     check_early(repository, name, who=who)
     with repository.lake.kv.read() as txn:

@@ -142,8 +142,8 @@ def running(
 ) -> Iterator[OpenRun]:
     """Run the block as a job; then commit its changes, check and publish them, remove the branch.
 
-    If the block, a check or the publication fails, the destination gets none of the changes. It is
-    no error if the job has changed nothing.
+    If the block, a check or the publication fails, the destination gets none of the changes. A job
+    that has changed nothing is not an error.
 
     Args:
         repository: the repository.

@@ -45,9 +45,9 @@ class UploadOptions(NamedTuple):
         selection: which of the files in a directory are uploaded.
         content_type: the content type of every object; ``None``: the type that the suffix of its
             path implies.
-        metadata: user metadata of every object. If neither metadata nor a content type is given,
-            and lakeFS has uploaded an object with the contents of the file at the same path, that
-            object keeps its content type and metadata.
+        metadata: user metadata of every object. If neither metadata nor a content type is given, an
+            object that lakeFS uploaded to the same path, with the same contents as the file, keeps
+            its content type and metadata.
         links: how to treat symbolic links and special files in a directory.
         parallelism: number of concurrent requests or copies.
         progress: receives the number and size of the objects of a directory as they are found;
@@ -237,13 +237,13 @@ class Uploader:
         )
 
     def file(self, file: OpenFile, path: bytes, present: bytes | None) -> BroughtIn:
-        """Write a file into the namespace, unless the branch has its contents."""
+        """Write a file into the namespace, unless the branch has these contents at the path."""
         size = file.status.st_size
         expected = expected_object(self._repository, present, size, self.options)
         return BroughtIn(path, self.ingest.file(file, expected=expected), present)
 
     def stream(self, source: BinaryIO, path: bytes, present: bytes | None) -> BroughtIn:
-        """Write a stream into the namespace, unless the branch has its contents."""
+        """Write a stream into the namespace, unless the branch has these contents at the path."""
         expected = expected_object(self._repository, present, None, self.options)
         return BroughtIn(path, self.ingest.stream(source, expected=expected), present)
 
@@ -303,7 +303,7 @@ class Uploader:
 def expected_object(
     repository: Repository, present: bytes | None, size: int | None, options: UploadOptions
 ) -> ExpectedObject | None:
-    """Return the object of an encoded entry if the bytes to upload may be the same.
+    """Return the object of the present entry if the bytes to upload may equal its contents.
 
     Args:
         present: the encoded entry; ``None``: the branch has none.

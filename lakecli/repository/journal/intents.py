@@ -114,8 +114,8 @@ def make_move(
 
     Raises:
         OutcomeUnknown: the intent is kept, and the next command finds out whether the ref moved.
-        Forbidden: the rules of the bucket forbid the move. Nothing was sent; or the ref, which was
-            new, was deleted again.
+        Forbidden: the rules of the bucket forbid the move. Either nothing was sent, or a newly
+            created ref was deleted again.
         Unreachable, PermissionDenied, …: nothing was sent. The intent is deleted, unless an earlier
             command may have sent it, or the local store has failed.
     """
@@ -270,7 +270,7 @@ def record_outcome(
 
 
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a local branch to a new commit, without automatic sharing; return whether it moved.
+    """Move a local branch to a new commit if sharing is not automatic; return whether it moved.
 
     The branch does not move if its head or its oldest sealed tokens have changed since the commit
     was built, or if housekeeping has deleted the copies of staged changes as abandoned.

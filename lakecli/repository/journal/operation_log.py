@@ -65,8 +65,8 @@ def append(
     the move was already made in the bucket, call `drop_notes` of that module afterwards.
 
     Args:
-        sealed: tokens that belong to the operation from now on, until it expires.
-        id: the ID under which images were saved already; ``None``: a new ID.
+        sealed: staging tokens that the operation owns until it expires.
+        id: the ID under which images of the operation were saved already; ``None``: a new ID.
     """
     lake = repository.lake
     operation = log.Operation(

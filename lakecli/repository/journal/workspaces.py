@@ -102,7 +102,7 @@ def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
 def watch(
     txn: WriteTransaction, repository: Repository, name: str, prefixes: Iterable[bytes]
 ) -> None:
-    """Record path prefixes whose paths nobody else may change until the workspace is committed.
+    """Record path prefixes: if others change paths below them, the workspace cannot be committed.
 
     Raises:
         WorkspaceEnded: the workspace accepts no more writes.

@@ -78,8 +78,8 @@ def check_references(
         trees: the trees of the commits that the bucket's refs do not reach; for each, the trees of
             the parents. A parent's tree that is not itself one of the new trees is trusted.
         head: the tree of the commit to which the ref will move.
-        older_than: data objects of entries made later are trusted, except for a sample, since
-            garbage collection keeps such young objects; ``None``: none are trusted.
+        older_than: trust the data objects of later entries, except for a sample, since garbage
+            collection keeps such young objects; ``None``: trust none.
 
     Returns:
         Whether data may have been left unchecked: young data was trusted, and there was more than

@@ -57,7 +57,8 @@ def set_policy(
     Args:
         document: the rules in TOML; see `lakecli.repository.policy.document`.
         who: the person who sets the rules, as ``Name <email>``.
-        expected: the number of the present rules, 0 for none; ``None``: any.
+        expected: set the rules only if the present rules have this number; 0: only if there are no
+            rules; ``None``: in any case.
 
     Raises:
         UsageError: the document is not valid; nothing was changed.

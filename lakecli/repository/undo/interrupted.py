@@ -132,7 +132,7 @@ def is_left(repository: Repository, operation: bytes) -> bool:
 
 
 def is_owed(repository: Repository, operation: bytes) -> bool:
-    """Return whether the command that has yet to answer about an operation is running.
+    """Return whether the command that still owes the answer about an operation is running.
 
     Call this in a write transaction, because commands make and lock their files in write
     transactions.

@@ -79,7 +79,7 @@ def find_to_move_back(
     if not pushed:
         return []
     for each in pushed:
-        if each.stands == each.before or each.stands != each.after:  # others have moved it last
+        if each.stands == each.before or each.stands != each.after:  # others made the last move
             raise moved_on(repository, each)
     if not remote:
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
@@ -202,9 +202,9 @@ def _has_seen(
     Args:
         tracked: the ref, and the commit at which it was last seen in the bucket.
         ends: the commits before and after the move.
-        resets: whether the move may drop commits, like a reset. Then it proves nothing that the
-            branch in the bucket has the commit after the move, because it may never have had the
-            commit before the move. One of the known moves in the bucket must have dropped commits.
+        resets: whether the move may drop commits, like a reset. If so, a branch in the bucket that
+            has the commit after the move is no proof, because it may never have had the commit
+            before the move. One of the known moves in the bucket must also have dropped commits.
     """
     refs = repository.refs(txn)
     (before, after), stands = ends, tracked.commit_id
@@ -298,7 +298,7 @@ class Moved(NamedTuple):
 def find_ours(
     txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]
 ) -> set[tuple[bytes, str, str]]:
-    """Return the keys of those moves that were made in the bucket by this clone.
+    """Return the keys of the moves that this clone made in the bucket.
 
     If a branch was moved to a new commit, this clone made the move, because only one clone makes a
     commit. For other moves, the order of the operation log decides, because dates may be wrong: a

@@ -178,7 +178,7 @@ class TakeBack:
         self._local: set[tuple[str, str]] = set()
 
     def take_back(self, operation: Operation, passed_over: Sequence[PassedOver] = ()) -> None:
-        """Restore refs and staging from before an operation; undo newer operations first.
+        """Restore refs and staging to their state before an operation; undo newer operations first.
 
         Args:
             passed_over: newer automatic steps that were not undone, newest first.
@@ -186,8 +186,8 @@ class TakeBack:
         Raises:
             LostRace: refs or staging are no longer as the operation left them.
             AlreadyExists: the name of a repository that would be restored is taken.
-            CommitUnderWay: another process is sending to the bucket a commit of the staged changes
-                that would change.
+            CommitUnderWay: another process is sending a commit to the bucket that was built from
+                the staged changes to be restored.
         """
         for change in operation.refs:
             self._check(change)
