@@ -156,7 +156,7 @@ def _apply_change(
     """Return the tree of a branch with the change from one tree to another applied to it.
 
     Args:
-        allow_empty: return the tree of the branch if it stays the same.
+        allow_empty: if the change has no effect, return the tree of the branch.
 
     Raises:
         MergeConflict: the branch has different changes of the same paths.

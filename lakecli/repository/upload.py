@@ -337,7 +337,7 @@ def _own(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 class Removal(NamedTuple):
-    """The removal of an entry that was seen at a path; if the path has another entry, it is kept.
+    """The removal of the entry that the caller saw at a path; another entry at the path is kept.
 
     Attributes:
         seen: the encoded entry to remove; ``b""``: any entry.

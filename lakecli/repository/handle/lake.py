@@ -140,7 +140,7 @@ def _nearest(txn: ReadTransaction, name: str) -> list[str]:
 
 
 class LocalRepository:
-    """One repository of a lake; the functions of `lakecli.repository` take it as first argument.
+    """One repository of a lake: the first argument of the functions of `lakecli.repository`.
 
     Creating a handle reads nothing: the repository may be deleted, or not exist yet.
     Threads can share a handle, with its store, trees and guard. Any number of functions may run

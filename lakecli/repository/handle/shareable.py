@@ -221,7 +221,7 @@ def judge(
     examiner: Examiner,
     repository: Repository | None,
 ) -> Check:
-    """Return the check ``sharing``: may several machines write, by this run and recorded results?
+    """Return the check ``sharing``, from this run and recorded results: may several machines write?
 
     Args:
         found: the checks so far, by name.
