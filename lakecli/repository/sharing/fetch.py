@@ -146,7 +146,8 @@ def _accept(
 ) -> dict[tuple[RefKind, str], Tracked]:
     """Forget the records of refs that were rolled back, unless another process has fetched since.
 
-    Return the last seen state of each of these refs.
+    Returns:
+        The last seen state of each of these refs.
     """
     positions = repository.tracking(txn)
     seen = [each for each in back if positions.find(each.kind, each.name) == each]

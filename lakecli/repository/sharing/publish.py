@@ -69,7 +69,7 @@ def publish(
     """Move a ref in the bucket, after sending all objects that its new commit makes reachable.
 
     Args:
-        wanted: the move; the caller has compared the ref in the bucket with it.
+        wanted: the move; the caller has checked that the ref in the bucket is at its start.
         has_fetched: whether this command has fetched all refs, and so has compared them with their
             last seen state.
         is_push: as in `lakecli.repository.journal.intents.make_move`.
