@@ -5,13 +5,13 @@
     view            a ref as one tree: its commit, and staging on top
     merge_points    two refs and their common ancestors
     reader          a view for reading many paths, opened once
-    addresses       from an entry to the store and the key of its bytes; addresses of one version;
-                    places outside the namespace, and which of them this user allows
+    addresses       finds the store and the key of an entry's bytes; addresses of one version;
+                    places outside the namespace that this user allows
     recorded        objects outside the namespace, read only if they are unchanged
     contents        the bytes of an object, verified; comparing many objects outside
-    hadoop_names    whether Hadoop reads exactly the object that a name is for
-    lakefs_digests  what the checksum that lakeFS recorded of an object proves
-    outside_counts  counts the places outside the namespace that entries name
+    hadoop_names    names for which Hadoop reads another object, or none
+    lakefs_digests  verifies bytes by the checksum that lakeFS recorded
+    outside_counts  counts objects by their places outside the namespace
     reflog          former commits of branches and tags
 
 May import `journal` and what is below.

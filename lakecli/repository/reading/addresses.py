@@ -1,4 +1,4 @@
-"""From an entry's physical address to the store and key that hold its bytes.
+"""Find the store and the key of an entry's bytes; refuse addresses in places not allowed.
 
 Every reader uses `Resolver`: on this machine, and on Spark executors, which get the allowed places
 as strings.
@@ -53,7 +53,7 @@ MAX_REMEMBERED: Final = 1_000
 """The largest number of places that are remembered for one repository."""
 
 _HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
-"""Names of buckets that are refused: a name like a host address may reach a credential server."""
+"""Refused bucket names: a request to a bucket named like a host may reach a credential server."""
 
 
 def is_external(entry: Entry) -> bool:
@@ -122,7 +122,7 @@ class Resolver:
         return at_version(self._open(bucket), split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:
-        """Refuse an address, with the errors of `locate`, without opening a store.
+        """Raise the errors that `locate` raises for an address, without opening a store.
 
         Returns:
             The URI of the bucket or directory outside the namespace, and the key in it; ``None``
@@ -166,7 +166,7 @@ class Resolver:
         if bucket == bucket_of(self._trust.namespace):
             return self._region
         if bucket.startswith("s3://"):
-            with suppress(LakeError):  # the region that is configured may be right
+            with suppress(LakeError):  # then try the configured region
                 return self._find_region(bucket)
         return ""
 
@@ -346,7 +346,7 @@ class Trust(NamedTuple):
         """Return the allowed place that contains an object, or the place that must be allowed.
 
         If the object is in another bucket than the namespace, the place that must be allowed is the
-        first directory of the key.
+        first directory of the key, or the bucket if the key has no directory.
         """
         if is_local(bucket):
             return bucket
@@ -354,7 +354,7 @@ class Trust(NamedTuple):
             return allowed
         place, (first, *rest) = place_of(self.namespace, bucket, key), key.split("/")
         is_narrow = place != bucket or not first or not rest
-        # As `_covers` has it, no prefix allows a key with such a component.
+        # A key with a `.` or `..` component needs the whole bucket; see `_covers`.
         return place if is_narrow or {".", ".."} & {first, *rest} else f"{bucket}/{first}"
 
     def _check_file(self, directory: str, name: str) -> None:
@@ -441,7 +441,7 @@ def _covers(place: str, bucket: str, key: str) -> bool:
         return False
     if place == bucket:
         return True
-    # A server or a proxy may resolve `..`, and lead out of the prefix.
+    # A server or a proxy may resolve `..`, so that the key leads out of the prefix.
     if not set(key.split("/")).isdisjoint((".", "..")):
         return False
     return f"{bucket}/{key}".startswith(f"{place}/")

@@ -1,9 +1,9 @@
-"""Read an object's bytes and verify them; compare objects outside with their records.
+"""Read an object's bytes and verify them; compare objects outside the namespace with their records.
 
-`recorded` describes how objects outside the namespace are verified. The name of an object in the
-namespace contains its BLAKE3; bytes with another BLAKE3 are damaged. The checksum that lakeFS
-recorded of an object proves that its bytes are right if it matches them; if it does not match, that
-proves nothing (`lakefs_digests`). Then only the size can be verified.
+`recorded` describes how objects outside the namespace are verified. lakecli names an object in the
+namespace by its BLAKE3, so bytes with another BLAKE3 are damaged. For an object that lakeFS wrote,
+a matching checksum proves that the bytes are right. A different checksum proves nothing, as
+`lakefs_digests` explains; then only the size can be verified.
 """
 
 import os
@@ -25,7 +25,7 @@ from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore
 from lakecli.stores.uri import is_local
 
 RANGE: Final = 8 << 20
-"""The number of bytes in each request, after one request for all bytes has failed."""
+"""The number of bytes in each request, after a request for the whole object has broken off."""
 
 AT_ONCE: Final = 16
 """The number of objects that are requested concurrently."""
@@ -71,11 +71,11 @@ def read_located(uri: str, store: ObjectStore, key: str, entry: Entry) -> Iterat
                 hasher.update(piece)
             size += len(piece)
             if size > entry.size:
-                break  # whoever replaced the object does not decide how much is read
+                break  # read no more than the entry records, however large the object is now
             yield piece
     except ObjectNotFound as error:
         raise gone(uri, store, key) from error
-    except ConditionFailed:  # as the next pieces come of the same object only
+    except ConditionFailed:  # the object was replaced while it was read
         if isinstance(store, recorded.AsRecorded):
             raise store.changed() from None
         raise
@@ -90,7 +90,7 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
         digest: the BLAKE3 or MD5 that the bytes must have; ``None``: only the size is verified.
     """
     try:
-        # One byte more: an object that has grown is not read to its end.
+        # One byte more shows that an object has grown, without reading all of it.
         data = _source(store, digest).get(key, start=0, length=size + 1)
     except ObjectNotFound as error:
         raise gone(uri, store, key) from error
@@ -107,7 +107,8 @@ def read_small(uri: str, store: ObjectStore, key: str, *, size: int, digest: str
 def _source(store: ObjectStore, digest: str | None) -> ObjectStore:
     """Return the store from which to read all bytes of an object.
 
-    If the digest is known, the caller compares it, so the store need not check the object.
+    If the digest is known, the caller compares it with the bytes, so the store need not check
+    whether the object is unchanged.
     """
     return (
         store.unverified if digest is not None and isinstance(store, recorded.AsRecorded) else store
@@ -138,18 +139,18 @@ def digest_of(entry: Entry) -> str | None:
 
 
 def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
-    """Return an entry with the attributes that the store reports, for an object outside.
+    """Add the store's content type and Content-Encoding to an entry outside the namespace.
 
-    The attributes are the content type and the Content-Encoding. Attributes that the entry records
-    are kept. This takes a HEAD request, since a listing does not have the attributes; a file or an
-    object of the namespace needs no request.
+    Attributes that the entry records are kept. A HEAD request is sent, because a listing does not
+    contain these attributes. The entry of a file or of an object in the namespace is returned
+    unchanged, without a request.
     """
     has_both = entry.content_type and entry.content_encoding
     if not is_external(entry) or is_local(entry.physical_address) or has_both:
         return entry
     info = find_info(store, key)
     if info is None:
-        return entry  # whoever reads it reports that
+        return entry  # reading the object will report that it is missing
     has_type = _CONTENT_TYPE.fullmatch(info.content_type) and info.content_type not in _UNTYPED
     own_type = info.content_type if has_type else ""
     own = {CONTENT_ENCODING: info.content_encoding} if info.content_encoding else {}
@@ -199,7 +200,7 @@ class ExternalCheck(NamedTuple):
 
     Attributes:
         problem: the problem, or ``None``.
-        asked: whether the store was asked for the object: not if its place is not allowed.
+        asked: whether the store was asked; false if the place of the object is not allowed.
         archived: whether the object cannot be read before the store restores it.
     """
 

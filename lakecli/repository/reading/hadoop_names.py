@@ -1,4 +1,4 @@
-"""Whether Hadoop, and so Spark, Hive and Trino, reads exactly the object that a name is for.
+"""Check whether Hadoop, and so Spark, Hive and Trino, reads exactly the object with a given name.
 
 Hadoop treats the path of an object as a pattern, joins consecutive slashes, resolves ``.`` and
 ``..``, and ignores files whose names mark them as hidden or as markers. So for some names Hadoop
@@ -13,7 +13,10 @@ _OTHERS: Final = re.compile("[*?{[\\\\:\ud800-\udfff]")
 
 
 def is_read(name: str) -> bool:
-    """Return whether Spark reads a file with this name: it ignores hidden files and its markers."""
+    """Return whether Spark reads a file with this name.
+
+    Spark ignores hidden files, and markers such as ``_SUCCESS``.
+    """
     return not any(
         part.startswith(".") or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in name.split("/")

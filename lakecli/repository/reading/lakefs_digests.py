@@ -1,4 +1,4 @@
-"""What the checksum that lakeFS recorded of an object in its namespace can prove.
+"""Verify the bytes of an object in the namespace by the checksum that lakeFS recorded.
 
 lakeFS records 32 hex digits for nearly every object, but not how they were computed:
 
@@ -8,8 +8,8 @@ lakeFS records 32 hex digits for nearly every object, but not how they were comp
 - for an upload by a presigned URL: the ETag of the bucket, which is not a digest of the bytes if
   the bucket encrypts with keys of its own (SSE-KMS, SSE-C).
 
-So if the checksum matches the bytes in one of the first two ways, they are the uploaded bytes. If
-it does not match, that proves nothing: only the size can be verified.
+So if the checksum, computed in one of the first two ways, matches the bytes, they are the uploaded
+bytes. A checksum that does not match proves nothing: then only the size can be verified.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class LakeFsHasher:
     """Computes all digests that lakeFS may have recorded for an object with these bytes.
 
     Args:
-        size: the number of bytes; part sizes that are not smaller need not be tried.
+        size: the size of the object in bytes; only smaller part sizes are tried.
     """
 
     def __init__(self, size: int) -> None:
@@ -50,11 +50,13 @@ class LakeFsHasher:
 
 
 class PartedHasher:
-    """Computes the digest of the digests of parts of one size; no bytes have no part.
+    """Splits data into parts of one size, and computes the digest of the digests of the parts.
+
+    Empty data has no parts.
 
     Args:
-        size: the size of all parts but the last one.
-        new: returns a hasher.
+        size: the size in bytes of all parts but the last one.
+        new: creates a hasher.
     """
 
     def __init__(self, size: int, new: "Callable[[], _Hash]") -> None:
@@ -65,7 +67,7 @@ class PartedHasher:
     def update(self, data: bytes | memoryview, /) -> None:
         """Add bytes to the hashed data."""
         view = memoryview(data)
-        while len(view) > self._left:  # a full part ends when more follows
+        while len(view) > self._left:  # a full part ends only when more bytes follow
             self._part.update(view[: self._left])
             view = view[self._left :]
             self._parts.update(self._part.digest())

@@ -13,12 +13,13 @@ from lakecli.repository.readable import Refs
 from lakecli.repository.reading.view import commit_at
 
 MAX_BASES: Final = 8
-"""The most best common ancestors that two commits may have; with more, no path is decided."""
+"""The largest number of best common ancestors; if two commits have more, no path is decided."""
 
 MAX_PAIRS: Final = 32
 """The largest number of pairs of ancestors that are merged, the nearest first.
 
-A history can be made to have any number. A path that depends on a further pair is undecided.
+A crafted history can have any number of pairs. A path that depends on a pair beyond the limit is
+undecided.
 """
 
 
@@ -50,7 +51,7 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
 def find_merge_points(
     repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
-    """Return what `find_merge_base` returns, as of an open transaction."""
+    """Return the result of `find_merge_base` as of an open transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     refs = repository.refs(txn)
@@ -67,7 +68,7 @@ def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
     """
     pairs: list[tuple[CommitId, CommitId]] = []
     ancestors = [_ancestors(bases, pairs)]
-    for left, right in pairs:  # grows
+    for left, right in pairs:  # `_ancestors` appends further pairs
         try:
             below = tuple(iter_merge_bases(reader, left, right))
         except DamagedHistory:
@@ -78,7 +79,7 @@ def merge_base_of(reader: CommitReader, bases: tuple[Commit, ...]) -> MergeBase:
 
 
 def _ancestors(commits: tuple[Commit, ...], pairs: list[tuple[CommitId, CommitId]]) -> Ancestors:
-    """Return the trees of best common ancestors; add pairs that have to be merged to `pairs`."""
+    """Return the trees of best common ancestors; append the pairs to be merged to `pairs`."""
     trees = tuple(commit.metarange_id for commit in commits)
     if not trees:
         return Ancestors((EMPTY_TREE,), {})

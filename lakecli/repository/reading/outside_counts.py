@@ -109,6 +109,6 @@ def _is_allowed(trust: addresses.Trust, uri: str) -> bool:
         return False
     try:
         trust.check(uri, "x")
-    except LakeError:  # of a bucket of which one prefix is allowed as well
+    except LakeError:  # the place is not allowed, or only a prefix in it is
         return False
     return True

@@ -50,7 +50,7 @@ class Reader:
     def __init__(self, view: View, filling: Fill | None = None) -> None:
         self._view = view
         self._filling = filling
-        # What is empty at this moment stays so for this reader.
+        # The transaction sees no later writes, so an area that is empty now stays empty.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._is_closed = False
         self.has_changes = bool(view.tokens or view.above)
@@ -81,8 +81,8 @@ class Reader:
     def stat_many(self, paths: Iterable[bytes | str]) -> Iterator[Entry | None]:
         """Yield the entry at each path, or ``None``, in the order of the paths.
 
-        Paths are looked up `BATCH` at a time, so the first answer comes only when `BATCH` paths, or
-        all paths, were taken from `paths`.
+        Paths are looked up `BATCH` at a time: the first answer is yielded after `BATCH` paths, or
+        all of them, have been read from `paths`.
         """
         todo = iter(paths)
         while batch := [os.fsencode(path) for path in islice(todo, BATCH)]:
@@ -113,12 +113,14 @@ class Reader:
             self._is_closed = True
 
     def wait_filled(self, timeout: float | None = None) -> bool:
-        """Wait until the thread that reads entries into memory ends; reading needs no such wait.
+        """Wait until the thread that reads entries into memory ends.
+
+        The reader can be used before that.
 
         Returns:
-            Whether the committed entries whose paths begin with ``fill`` are all in memory. They
-            are not if ``cache.memory`` has no room for them, after the timeout, or without
-            ``fill``.
+            ``True`` if all committed entries whose paths begin with ``fill`` are in memory.
+            ``False`` if ``cache.memory`` has no room for them, if the timeout expired, or if the
+            reader was opened without ``fill``.
 
         Raises:
             IntegrityError: a part of the tree is missing or damaged.

@@ -38,7 +38,7 @@ PIECE: Final = 1 << 20
 """The number of bytes read at a time."""
 
 MAX_KNOWN: Final = 10_000
-"""The largest number of objects for which one resolver remembers the result of comparing."""
+"""The largest number of objects that one resolver remembers as unchanged."""
 
 CHANGED: Final = "it changed"
 """The beginning of the problem that is reported for a changed object."""
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, entry: Entry) -> "Recorded":
-        """Return what an entry records of its object."""
+        """Return the address, size, checksum and time that an entry records."""
         return cls(entry.physical_address, entry.size, entry.checksum, entry.modified_at)
 
 
@@ -93,17 +93,17 @@ def is_lakefs_file(address: str, checksum: str) -> bool:
 
 
 class AsRecorded(ReadOnlyStore):
-    """A store from which one object is read, as long as it is unchanged since it was recorded.
+    """A store that reads one object, and only if the object is unchanged since it was recorded.
 
     Args:
-        compared: for each object that was compared before, its condition `matching`.
+        compared: for each object that was already found unchanged, the `matching` for reading it.
 
     Attributes:
         unverified: the store without this check, for callers that compare the digest of all bytes.
 
     Raises:
-        ObjectNotFound: by any read: there is no such object.
-        IntegrityError: by any read: the object changed, or it is impossible to say whether it did.
+        ObjectNotFound: raised by a read if there is no such object.
+        IntegrityError: raised by a read if the object changed, or if that cannot be determined.
     """
 
     def __init__(
@@ -210,9 +210,9 @@ def compare(
         if is_timely and not reads and (has_digest or not has_etag):
             return info, None
         if info.archive and has_digest:
-            return info, None  # nobody can read it now
+            return info, None  # its bytes cannot be read until the store restores them
         is_same = has_digest and _digest(store, key, checksum, tag) == checksum
-        # What has the form of an MD5 may be an ETag, but lakeFS records the MD5 of a file.
+        # 32 hex digits may be an ETag that is not an MD5; for a file, lakeFS records the MD5.
         is_proof = kind is Evidence.BLAKE3 or (kind is Evidence.MD5 and is_file)
         if not is_same and not has_etag and not is_proof:
             return info, f"{UNCERTAIN}, its store reports no ETag of it"
@@ -249,7 +249,7 @@ def md5_of(info: ObjectInfo) -> str:
 
 
 def hasher_of(digest: str) -> Hasher:
-    """Return a hasher for digests of this kind, a BLAKE3 or an MD5."""
+    """Return a hasher that computes digests of the same kind as `digest`: BLAKE3 or MD5."""
     if not is_md5(digest):
         return blake3()
     from hashlib import md5  # takes milliseconds to import

@@ -1,12 +1,13 @@
-"""How branches and tags moved, from the bucket and from the operation log of this clone.
+"""The moves of branches and tags, read from the bucket and from the operation log of this clone.
 
 The moves of a shared ref are in the bucket. This clone keeps the moves that it has read, and reads
 older moves only when they are needed. The clone's own moves come from its operation log: unpushed
 moves after the newest shared move, moves before the first shared move, and all moves of a ref that
-was never shared. Moves that were pushed together count as one, as all other clones saw them.
+was never shared. Moves that were pushed together count as one move, because other clones see only
+one.
 
-`find_past_ref` finds the former commit of a branch or tag that the braces of a ref expression, such
-as ``main@{1}``, name.
+`find_past_ref` resolves the braces of a ref expression, such as ``main@{1}``, to a former commit of
+the branch or tag.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ _MAKE_NO_COMMIT: Final = frozenset(
 """Kinds of operations that create no commit: they move refs to existing commits."""
 
 _READ_AHEAD: Final = 64
-"""The number of moves read from the bucket, and kept, at a time."""
+"""The number of moves that are read from the bucket and kept in the local store at a time."""
 
 _MISDATED: Final = 64
 """The longest run of operations with wrong dates that is skipped to find earlier operations."""
@@ -74,7 +75,10 @@ class Past:
         return self._repository.lake.runtime.now()
 
     def find_kind(self, name: str) -> RefKind | None:
-        """Return the kind of a ref that was seen in the bucket, branches first, or ``None``."""
+        """Return whether the bucket has a branch or a tag of this name, as last seen, or ``None``.
+
+        If it has both, the result is the kind branch.
+        """
         tracking = self._repository.tracking(self._txn)
         for kind in NAMED_KINDS:
             if is_ref_name(kind, name) and tracking.find(kind, name) is not None:
@@ -82,7 +86,7 @@ class Past:
         return None
 
     def find_upstream(self, kind: RefKind, name: str) -> CommitId | None:
-        """Return a ref's commit in the bucket when this clone last read the ref, or ``None``."""
+        """Return a ref's commit in the bucket, as this clone last read it, or ``None``."""
         return self._repository.tracking(self._txn).position(kind, name)
 
     def iter_moves(self, kind: RefKind, name: str) -> Iterator[LoggedMove]:
@@ -92,7 +96,7 @@ class Past:
             Unreachable: older moves are in the bucket, but the store does not answer.
         """
         shared = self._iter_shared(kind, name)
-        if self._txn.past is not None:  # nothing later than the last operation of the past state
+        if self._txn.past is not None:  # omit moves after the last operation of the past state
             latest = next(iter_operations(self._txn, self._repository.key), None)
             shared = (move for move in shared if latest is None or move.at <= latest.at)
         first = next(shared, None)
@@ -114,11 +118,11 @@ class Past:
         yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
-        """Yield a ref's moves in the bucket, newest first: first kept moves, then moves to read."""
+        """Yield a ref's moves in the bucket, newest first; read only moves that are not kept."""
         last = None
         for move in iter_known_moves(self._txn, self._repository, kind, name):
             if last is not None and move.sequence != last - 1:
-                break  # between two fetches it moved more often than they could see
+                break  # moves are missing: the ref moved several times between two fetches
             last = move.sequence
             yield move
         tracked = self._repository.tracking(self._txn).find(kind, name)
@@ -236,7 +240,7 @@ def _logged(move: RecordedMove) -> LoggedMove:
 
 
 def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> PastRef:
-    """Return the commit that an expression such as ``main@{1}`` names up to its first braces.
+    """Resolve an expression up to its first braces: in ``main@{1}~2``, the part ``main@{1}``.
 
     Args:
         expression: an expression that begins with a base and braces.
@@ -326,7 +330,7 @@ def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
 
 
 def _upstream(past: Past, ref: _Ref, _modifier: Modifier) -> CommitId:
-    """Return the commit of a ref in the bucket when this clone last read it."""
+    """Return the commit that a ref had in the bucket when this clone last read it."""
     commit_id = past.find_upstream(ref.kind, ref.name)
     if commit_id is None:
         raise NotFound(

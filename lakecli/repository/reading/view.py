@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakecli.refs.resolve import Resolved
 
 _NEIGHBOURS = 1_000
-"""The number of objects of a directory that are searched for a similar name."""
+"""The largest number of objects of a directory, branches or tags searched for a similar name."""
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class View:
     def find_committed(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path in the commit, or ``None``; staging is ignored."""
         if self.commit.metarange_id == EMPTY_TREE:
-            return None  # nothing has to be imported to read it
+            return None  # saves importing the modules that read trees
         from lakecli.committed.point_reads import find
 
         return find(self.repository.trees, self.commit.metarange_id, path)
@@ -177,7 +177,7 @@ def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch | None:
     if "*" not in name:
-        return None  # nothing has to be imported for a branch
+        return None  # saves importing `workspaces` for a branch
     from lakecli.repository.journal import workspaces
 
     return workspaces.find(txn, repository, name) if workspaces.is_workspace(name) else None
@@ -246,7 +246,11 @@ def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit
 
 
 def _nearest_ref(refs: RefStore, name: str) -> str | None:
-    """Return the branch or tag with the most similar name, among the first refs by name."""
+    """Return the branch or tag with the most similar name, or ``None``.
+
+    Only the first `_NEIGHBOURS` branches and tags are searched. If `name` begins with an existing
+    name, the user probably mistyped the rest, and the result is ``None``.
+    """
     names = {each.name for each in islice(refs.iter_branches(), _NEIGHBOURS)}
     names.update(each.name for each in islice(refs.iter_tags(), _NEIGHBOURS))
     is_there = any(name.startswith(each) for each in names)

@@ -86,7 +86,7 @@ def iter_staged_conflicts(view: View) -> Iterator[tuple[bytes, bytes | None]]:
             continue
         if is_ancestor(refs, base.id, head.id):
             areas.append(_conflicts(view, token, base, newer=view.tokens[:place]))
-    # No path comes from two areas: only the newest that has it counts.
+    # Each path comes from one area only: `_conflicts` skips paths that a newer area has, too.
     return merge(*areas, key=itemgetter(0))
 
 
@@ -212,7 +212,7 @@ def _unstage(
     txn: WriteTransaction, repository: Repository, seen: Branch, equal: list[tuple[bytes, bytes]]
 ) -> bool:
     """Remove staged records unless they have changed; return ``False`` if the head has moved."""
-    # `status`, which reads only, is among the commands that scripts call most.
+    # Imported here, because `status` does not need them, and scripts call it often.
     from lakecli.kv.operations import FOLLOWED, StagingChange, save_images
     from lakecli.repository.journal import intents, operation_log
 

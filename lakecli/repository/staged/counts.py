@@ -1,11 +1,11 @@
 """How many uncommitted changes of each kind a branch has, kept in the row of its staging token.
 
 Counting reads all staged records, and the committed tree under them. So the row keeps the counts,
-and for which areas, which tree and which last operation of the log they are valid. Every write to
-an area of a branch is in the log, with images of the paths. So a later count looks only at the
-paths that newer operations wrote to. All changes are counted again if the log does not suffice: the
-head has another tree, areas were sealed, the operation has expired, or later writes were added to
-the operation (`Operation.parts`).
+and the staging areas, the tree and the last log operation for which they are valid. The log has
+every write to the areas of a branch, with images: the records of the paths before the write. So a
+later count looks only at the paths that newer operations wrote to. All changes are counted again if
+the log does not suffice: the head has another tree, areas were sealed, the operation has expired,
+or later writes were added to the operation (`Operation.parts`).
 
 If the operation has expired, or if a version of lakecli without part counts wrote it, later writes
 may be added to it unnoticed. So before a count for such an operation is kept, the log is closed: it
@@ -86,7 +86,7 @@ def count_uncommitted(
     """Count the uncommitted changes of a branch; keep the counts if many paths were read."""
     view = view_of_branch(repository, txn, branch.name)
     found = _Counter(view)
-    if txn.past is not None:  # rows of tokens are not those of the past
+    if txn.past is not None:  # the rows of tokens have present counts, not those of the past
         found.add_all()
         return found.counts
     made_of = _made_of(repository, txn, view)
@@ -128,14 +128,14 @@ def _newer(
         if operation.sequence == kept["sequence"]:
             return newer if operation.parts == kept["parts"] else None
         newer.append(operation)
-    # The others have expired, the oldest first. A closed log has none that goes on, and if no
-    # number was given out since, none has expired unseen.
+    # The operation of the kept count has expired. No write can have gone unnoticed if the log was
+    # closed then, and has given out no sequence number since.
     is_present = kept["parts"] is None and kept["sequence"] == made_of["sequence"]
     return newer if is_present else None
 
 
 def _catch_up(view: View, found: _Counter, newer: Sequence[Operation]) -> None:
-    """Update a kept count by the paths that newer operations wrote to."""
+    """Update a kept count for the paths that newer operations wrote to."""
     found.read += len(newer)
     images = [
         _images(view.txn, operation, change.token)
@@ -159,7 +159,11 @@ def _images(
 
 
 def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> bytes | None:
-    """Return the record that was staged at a path while its areas had the values in `before`."""
+    """Return the record that was staged at a path before it was changed.
+
+    Args:
+        before: the former record of each changed area, by token; ``None`` if the area had none.
+    """
     found = (
         before[token] if token in before else area.get(view.txn, token, path)
         for token in view.tokens

@@ -1,4 +1,4 @@
-"""Commits of some of the staged changes: which changes are committed, and how others stay staged.
+"""Commit some of the staged changes, and keep the other changes staged.
 
 Before the branch moves, `copy_rest` copies the changes that are not committed to new staging
 tokens, one for each sealed token. The copies belong to no branch until the commit lands. Then they
@@ -26,7 +26,7 @@ class StagedPart(NamedTuple):
     """Selects some of the staged changes.
 
     Attributes:
-        paths: objects; everything below these paths, taken as directories, is selected, too.
+        paths: paths of objects or directories; everything below a directory is selected.
         prefixes: all paths that begin with one of these prefixes are selected.
     """
 

@@ -146,7 +146,7 @@ class Stager:
             NotFound: no such branch.
             CommitUnderWay: another process is sending the sealed changes to the bucket.
         """
-        from lakecli.repository.journal.intents import when_none_under_way  # no upload needs it
+        from lakecli.repository.journal.intents import when_none_under_way  # uploads do not need it
 
         for start in range(0, len(paths), BATCH):
             part = paths[start : start + BATCH]
@@ -239,8 +239,8 @@ def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> li
 def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
     """Return whether a value must be staged at a path that has the value `present`.
 
-    In a workspace it always must: the present value may be staged on the branch only, or others may
-    change it, which is a conflict.
+    In a workspace, every value must be staged: the present value may be staged only on the branch,
+    or others may change the path, which must then be a conflict.
     """
     return workspaces.is_workspace(branch) or not is_same(present, value)
 
