@@ -2,8 +2,8 @@
 
 ::
 
-    page             what all web pages have in common
-    links            signed URLs for one object, or for every object below a prefix; quoted names
+    page             the parts that all web pages share
+    links            signed URLs for one object, or for every object below a prefix; escaped names
     manifest         lists of links as JSON, CSV or a page; reading and checking such lists
     download_script  a script that downloads the objects: partner_environment.sh, which chooses the
                      programs to use, partner.sh, and partner_blake3 if b3sum is missing

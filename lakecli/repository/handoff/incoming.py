@@ -200,9 +200,9 @@ def bring_in(
         raise _refused(store, aside, "its bytes are not those that the sender has read")
     address = data_key(hasher.hexdigest())
     runtime.on_step("incoming:copy")
-    claimed = repository.guard.claim([address])  # garbage that this takes into use stays
+    claimed = repository.guard.claim([address])  # so that garbage collection keeps the object
     size_there = size_of(store, address) if claimed is None else claimed.get(address)
-    # Other paths may refer to it, so it does not get what the sender's request said of it.
+    # Other entries may refer to the object, so it gets no headers from the sender's request.
     if size_there != copied.size and not copy_across(store, aside, store, address):
         with store.open(aside) as body:
             store.put(address, body, ANY)

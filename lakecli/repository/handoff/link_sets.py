@@ -404,7 +404,7 @@ def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
         link
         for link, each in links.listed.items()
         if each.is_sent and links.part_size < each.size <= links.max_size
-        if each.size // links.part_size <= MAX_PART_LINKS  # what is said there may be any number
+        if each.size // links.part_size <= MAX_PART_LINKS  # the sender's list may state any size
         if links.uploads.get(link) and link not in links.came
     ]
     found = zip(sent, _each(find, sent), strict=True)

@@ -45,7 +45,7 @@ _SHOWN: Final = re.compile(
 
 
 class Header(NamedTuple):
-    """What a set of download links was made from.
+    """The origin of a set of download links: the repository, the ref and the prefix.
 
     Attributes:
         repository: ``lakefs://name``.
@@ -55,7 +55,7 @@ class Header(NamedTuple):
         prefix: the common prefix of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
         title: the title of the page; ``""``: the path of the links.
-        sender: who hands the data over; ``""`` if that is not known.
+        sender: the person who hands the data over; ``""``: unknown.
     """
 
     repository: str
@@ -334,7 +334,7 @@ def shell_word(name: bytes) -> str:
 def url_text(url: str) -> str:
     """Percent-encode all quotes and all characters that URLs may not contain."""
     if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
-        return url  # as nearly all; a pattern takes ten times as long to see it
+        return url  # true of nearly all URLs; the pattern would need ten times as long
     return _NOT_IN_URL.sub(_percent, url)
 
 

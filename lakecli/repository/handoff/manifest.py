@@ -296,7 +296,7 @@ def _read_json(start: str, file: TextIO) -> tuple[Any, Iterator[Any]]:
         if line.rstrip() == _LIST:
             return parse_json(f"{''.join(head)}{_LIST}]}}"), _json_objects(file)
         head.append(line)
-    # Another program has changed its layout.
+    # Another program has reformatted the manifest.
     fields = parse_json("".join(head), max_size=_MAX_SIZE)
     objects = fields.get("objects") if isinstance(fields, dict) else None
     return fields, iter(objects if isinstance(objects, list) else ())
@@ -334,7 +334,7 @@ def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
             item = _ITEM.read(fields)
             yield ListedLink(**{**item, "path": os.fsencode(item["path"])})
     except Invalid:
-        # The message does not quote what was found: it may be a URL.
+        # The message does not quote the value, which may be a secret URL.
         raise _damaged(f"number {number} of its list is no object") from None
     except Unparsable as error:
         raise _damaged(str(error)) from error
@@ -424,7 +424,7 @@ FORMATS: Final[Mapping[str, type[Document]]] = {
     "csv": CsvManifest,
     "html": HtmlManifest,
 }
-"""The document class for each suffix of a manifest's file name."""
+"""The document class for the name of each format."""
 
 
 def format_of(file: Path) -> type[Document]:

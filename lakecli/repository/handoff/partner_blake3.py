@@ -60,9 +60,9 @@ class Blake3:
     """A BLAKE3 hasher for data that is added in pieces."""
 
     def __init__(self) -> None:
-        self.rest = b""  # at most a group, the end of the input always among it
+        self.rest = b""  # the end of the input, at most one group
         self.chunks = 0
-        self.stack: List[List[int]] = []  # of finished subtrees, the largest first
+        self.stack: List[List[int]] = []  # chaining values of subtrees, the largest subtree first
 
     def update(self, data: bytes) -> None:
         """Add bytes to the hashed data."""

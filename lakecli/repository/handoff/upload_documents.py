@@ -20,8 +20,8 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
     """Return a web page with which a browser sends files to a set of links.
 
     Args:
-        title: the title of the page; ``""``: a general title.
-        sender: who asks for the files; ``""`` if the page is not to name anybody.
+        title: the title of the page; ``""``: "Send files".
+        sender: the person who asks for the files; ``""``: the page names nobody.
     """
     program = page.program("upload.js")
     shown = page.escaped(title or "Send files")

@@ -5,8 +5,8 @@
     dump           reads a dump, by the manifest that names its three lists, and verifies it;
                    also reads the records of any table: ranges, metaranges and dumps
     restore        makes a repository from a dump, and updates it from newer dumps
-    hooks          hooks that lakeFS ran
-    kept_dumps     which dumps garbage collection keeps; namespaces taken over from lakeFS
+    hooks          reports the hooks that a lakeFS server ran
+    kept_dumps     the dumps that garbage collection keeps; namespaces taken over from lakeFS
 
 A dump is three trees in the storage namespace, with the commits, branches and tags of a repository.
 Each record of a tree is a Protobuf message in lakeFS's format. A dump is used only after all of it

@@ -1,4 +1,4 @@
-"""Reading a refs dump: all commits, branches and tags are verified before any of them is used.
+"""Read a refs dump, and verify all its commits, branches and tags before any of them is used.
 
 The last part of the module reads the records of any table of a namespace, for ``cat-sst``.
 
@@ -250,7 +250,7 @@ def _read_refs(
 
 
 def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
-    """Return those of the given trees that a namespace lacks.
+    """Return the trees among `trees` that a namespace lacks.
 
     Many trees are looked up by listing ``_lakefs/``, with one LIST for each thousand objects. Few
     trees are looked up by one HEAD for each.
@@ -276,7 +276,7 @@ _LISTS: Final = {
     "tags": "tags_meta_range_id",
     "branches": "branches_meta_range_id",
 }
-"""The fields of the manifest document, in lakeFS's order, by the fields of `RefsManifest`."""
+"""The field of the JSON manifest for each field of `RefsManifest`, in lakeFS's order."""
 
 _FIELDS: Final = validation.Record(
     {name: validation.identifier(MetarangeId) for name in _LISTS.values()}

@@ -7,7 +7,7 @@ from the source of a merge, and from the data to be committed::
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are searched for hooks, so other repositories have no costs.
+Only repositories that came from lakeFS are searched for hooks, so the search costs others nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,7 +113,7 @@ def notify_hooks(
     """Add a notice if lakeFS would have run hooks for any of these events on a branch."""
     if not repository.record.is_from_lakefs:
         return
-    with suppress(LakeError):  # whatever is damaged, is reported by who needs it
+    with suppress(LakeError):  # damage is reported when the damaged object is needed
         files = action_files(repository, *trees)
         found = sorted({each.path for each in files if each.concerns(events, branch)})
         if found:
@@ -124,7 +124,7 @@ def notify_hooks(
 
 
 def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:
-    """Return a branch that has action files, and these files; the default branch is tried first."""
+    """Return a branch with action files, and these files; try the default branch first."""
     if not repository.record.is_from_lakefs:
         return None
     default = repository.record.default_branch

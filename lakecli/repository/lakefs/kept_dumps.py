@@ -239,7 +239,7 @@ def find_last_dump(store: contract.ObjectStore, first: KeptDump) -> LastDump:
     found = [
         LastDump(_made_at(store, each, left), each.made_at is not None, each.is_copy)
         for each in known
-        if each.made_at is not None or not is_copy  # of the others, the dates say nothing
+        if each.made_at is not None or not is_copy  # a copied record's date is that of the copy
     ]
     return max(found, key=attrgetter("at"))
 
@@ -273,7 +273,7 @@ CLOCKS: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of a lakeFS server and of the bucket."""
 
 _UPLOAD: Final = timedelta(days=1)
-"""The largest accepted time from the naming of an object to its date: the time of its upload."""
+"""The longest accepted upload: from the time in an object's name to its date in the bucket."""
 
 LAKEFS_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
 """The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then bits that make the ID unique."""
@@ -359,7 +359,7 @@ def confirm_stopped(store: contract.ObjectStore, *, stopped: bool = True) -> Non
 
 
 def written_at(lakefs_object: str) -> datetime | None:
-    """Return the time in a lakeFS object's name, by its server's clock; ``None`` without one."""
+    """Return the time in a lakeFS object's name, by its server's clock; ``None`` for a UUID."""
     name = lakefs_object.rpartition("/")[2]
     if len(name) > len("0" * 20):
         return None  # a UUID

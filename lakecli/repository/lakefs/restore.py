@@ -1,4 +1,4 @@
-"""Making a repository from a refs dump, and updating it from newer dumps of lakeFS.
+"""Make a repository from a refs dump, and update it from newer dumps of lakeFS.
 
 `clone_from_lakefs` makes a repository from a lakeFS namespace, `restore_refs` fills an empty
 repository, and `update_refs` takes a newer dump. A dump names commits, branches and tags; the trees
@@ -544,7 +544,7 @@ class _TakingDump:
         before = None if here is None else here.commit_id
         outcome = RefOutcome(RefKind.TAG, tag.name, before, tag.commit_id, RefState.NEW)
         is_free = here is None and self._refs.find_branch(tag.name) is None
-        # A tag that was deleted here, which is still to be sent, does not come back.
+        # A tag whose deletion here was not pushed yet does not come back.
         is_noted = unsent_moves.find_unsent(self._txn, self._repository, RefKind.TAG, tag.name)
         if not is_free or is_noted is not None:
             self._differs(outcome)

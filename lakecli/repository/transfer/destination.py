@@ -291,7 +291,7 @@ class Destination:
                 if mtime is not None:
                     with suppress(OverflowError, OSError):  # a time that this disk cannot store
                         os.utime(descriptor, (mtime, mtime))
-                # While it is locked, so that nobody takes it for a leftover.
+                # The file is still locked, so no other process removes it as a leftover.
                 self._publish(directory, temporary, components)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -303,7 +303,7 @@ class Destination:
         """Rename a complete file to its final name; replace a file or an empty directory."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        with self._lock:  # another thread may write a file whose name is the same here
+        with self._lock:  # on this file system, another thread's name may be the same name
             with suppress(FileNotFoundError):
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 self._check_name(components, status)
@@ -518,8 +518,8 @@ class Partial(NamedTuple):
 def open_exclusively(directory: int, name: bytes) -> int | None:
     """Open a file and lock it; return ``None`` if another process uses the file.
 
-    The name is predictable, so an attacker may have created another file with this name. So a
-    symbolic link is not followed, and a file with a second hard link is not used.
+    The name is predictable: an attacker may have created a file with this name. So a symbolic link
+    is not followed, and a file with a second hard link is not used.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:

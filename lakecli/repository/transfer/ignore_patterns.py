@@ -101,14 +101,14 @@ def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | No
                 final = each, pattern
             if pattern.takes:
                 taken = each, pattern
-                undecided &= (found & -found) - 1  # paths below do not count any more
+                undecided &= (found & -found) - 1  # this decides about everything below, too
             if not undecided:
                 return taken or final
     return taken or final
 
 
 class _Memory:
-    """A cache of the pattern that selects a directory, or of the rules for its contents."""
+    """A cache: for each directory, the pattern that selects it, or else the rules for its files."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}

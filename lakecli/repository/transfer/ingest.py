@@ -1,10 +1,10 @@
 """Write files and streams into a storage namespace, under the digest of their contents.
 
 lakecli names its own objects by their BLAKE3. If the namespace already has an object of that name
-and size, the contents are not sent again. For an object that lakeFS uploaded whole, only the MD5 in
-its entry is known. A file is not sent either if the branch has an object with the file's MD5 at the
-same path. `ExpectedObject` is the object that a branch has at the path of a file, and `Digests`
-recognises its contents.
+and size, the contents are not sent again. For an object that lakeFS uploaded, only the MD5 in its
+entry is known. If the branch has such an object at the path of a file, and the MD5s are equal, the
+file is not sent, either. `ExpectedObject` is the object that a branch has at the path of a file,
+and `Digests` recognises its contents.
 
 A small file is read once. A large file is copied into a local namespace in one pass that also
 hashes it. For a bucket, a large file is read twice: first to hash it, then to send it. The second
@@ -178,7 +178,7 @@ class Ingest:
         self.written: set[str] = set()
         self._store = store
         self._guard = guard
-        # If nothing was ever collected, nobody needs to know what a directory held before.
+        # Without garbage collection, it does not matter which objects existed before.
         self._looks = guard.begin()
         self._is_local = is_local(store.uri)
         self._batch = cast("LocalBatch", store.batch()) if self._is_local else None
@@ -187,7 +187,7 @@ class Ingest:
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
         self.workers = Workers(parallelism)
-        self._memory = Memory()  # of the files that several threads send whole at a time
+        self._memory = Memory()  # limits the bytes of files that threads read and send whole
         self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
             from lakecli.repository.transfer.multipart_upload import Sender
@@ -273,7 +273,7 @@ class Ingest:
     def _large(self, opened: OpenFile, expected: ExpectedObject | None) -> Ingested:
         key = _key_of(opened)
         size = opened.status.st_size
-        # Only the BLAKE3 of a file is remembered; for its MD5 it is read.
+        # Only the BLAKE3 of a file is remembered; to compute its MD5, the file must be read.
         known = None if needs_md5(expected, size) else _remembered_digest(self._lake, key)
         if known is not None and self.has(known, size):
             self._progress.advance(size=size)
@@ -369,7 +369,7 @@ class Ingest:
                 with self._writing():
                     _start_writing(target)
         except BaseException:
-            with suppress(LakeError):  # what went wrong before is the news
+            with suppress(LakeError):  # the first error is the one to report
                 batch.discard(temporary)
             raise
         digest = digests.hexdigest()
@@ -404,7 +404,7 @@ class Ingest:
                 sender.send(file.fileno(), contents, status=status)
                 return Ingested(digest, size)
             except Unsupported:
-                self._sender = None  # this server takes an object as one stream only
+                self._sender = None  # this server has no multipart uploads
         if self.has(digest, size):
             self._progress.advance(size=size)
         else:
@@ -413,7 +413,7 @@ class Ingest:
         return Ingested(digest, size)
 
     def has(self, digest: str, size: int) -> bool:
-        """Return whether the namespace has an object of this BLAKE3 and size, perhaps damaged."""
+        """Return whether the namespace has an object of this name and size; do not read it."""
         try:
             is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
@@ -459,7 +459,7 @@ def look(
     progress: Progress = NO_PROGRESS,
     workers: Workers | None = None,
 ) -> Ingested:
-    """Return the result that `Ingest.file` would return; write nothing.
+    """Hash a file, and return the result that `Ingest.file` would return; write nothing.
 
     Args:
         progress: its `advance` is called without a count while the file is read.

@@ -28,10 +28,10 @@ from lakecli.stores.contract import ObjectNotFound, ObjectStore
 from lakecli.stores.streams import open_range
 
 SPAN: Final = 64 << 20
-"""The most bytes of one request. It fetches several parts; if it fails, complete parts are kept."""
+"""The largest number of bytes that one request fetches: several parts, each kept once complete."""
 
 REQUESTS: Final = 4
-"""The fewest requests in which an object is fetched, if it has so many parts."""
+"""An object is fetched in at least this many requests, if it has as many parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PartFetcher:
         """Fetch the missing parts of a span with one request."""
         missing = [number for number in span if number not in assembly.complete]
         if not missing:
-            return  # an earlier try broke off after the last one
+            return  # an earlier attempt broke off after the last part
         position = missing[0] * self.part_size
         length = assembly.size_of(missing)
         with open_range(store, key, start=position, length=length) as source:
@@ -119,7 +119,7 @@ class PartFetcher:
 
 
 class _Assembly:
-    """The parts of one object, and the hash of those that are contiguous from the start."""
+    """The parts of one object, and the hash of the parts that are contiguous from the start."""
 
     def __init__(self, partial: Partial, size: int, part_size: int) -> None:
         self.partial = partial

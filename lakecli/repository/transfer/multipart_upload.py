@@ -49,10 +49,10 @@ from lakecli.stores.contract import ANY, size_of
 from lakecli.stores.streams import PieceReader, Seekable
 
 SEARCH_INTERVAL: Final = timedelta(days=1)
-"""The time between two searches; also, after which an upload of another machine is abandoned."""
+"""The time between two searches, and the age of an abandoned upload of another machine."""
 
 PATIENCE: Final = timedelta(days=7)
-"""The time after which an upload of this machine counts as abandoned."""
+"""The age of an abandoned upload of this machine: the time since its last part arrived."""
 
 MOST_LEFTOVERS: Final = 1_000
 """The most uploads that one search considers."""
@@ -187,7 +187,7 @@ class Sender:
         with self._only_one(contents.digest):
             if self._is_present(contents):
                 self.progress.advance(size=contents.size)
-                if self._find(contents.digest):  # a process was killed after completing it
+                if self._find(contents.digest):  # a process was killed after completing the upload
                     self._forget(contents.digest)
                 return
             try:
@@ -211,7 +211,7 @@ class Sender:
 
         def send(section: Section) -> None:
             def put() -> UploadedPart:
-                # A reader of its own for each attempt, which hashes the part from its beginning.
+                # Each attempt gets a new reader, which hashes the part from its beginning.
                 body = SectionReader(descriptor, section, self.workers, self.progress)
                 return self.uploads.put_part(
                     key, upload, section.number, cast("BinaryIO", body), crc32c=section.crc32c

@@ -24,7 +24,7 @@ class _StoppedError(Exception):
 
 
 class _TaskSource:
-    """An iterator from which workers take work: all items, or the tasks that a worker shares."""
+    """An iterator from which workers take work: all items, or the tasks into which one is split."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
 
@@ -77,7 +77,7 @@ class Workers:
             for helper in helpers:
                 helper.join()
         finally:
-            self._halt()  # an interrupt may end the waiting
+            self._halt()  # after an interrupt, threads may still run
             for helper in helpers:
                 helper.join()
             self._items = None
@@ -162,7 +162,7 @@ class Workers:
         source.is_open = False
         source.errors.append(error)
         if source is self._items:
-            self._halt()  # only now do others stop, so their errors come later
+            self._halt()  # other threads stop only now, so their errors are appended later
 
     def _wait_for(self, share: _TaskSource) -> None:
         """Wait for running tasks, because they use files and buffers that the caller will close."""

@@ -38,11 +38,12 @@ class TransferReport:
         unchanged: number of objects that the target had with the same contents; on a branch, with
             the same type and metadata, too.
         excluded: number of files or objects that the selection leaves out.
-        left_out: the files, by their names below the directory, or the objects, by their paths,
-            that were left out because Git, lakecli or the system uses their names.
-        deleted: number of objects whose deletion is staged, because the directory lacks them; or
-            of files that were deleted, because the ref has no object for them.
-        failures: (path, reason), in path order; an upload has paths on disk.
+        left_out: what was left out because Git, lakecli or the system uses the name: for an upload,
+            names of files below the directory; for a download, paths of objects.
+        deleted: for an upload, number of objects whose deletion was staged because the directory
+            has no such file; for a download, number of files that were deleted because the ref has
+            no such object.
+        failures: (path, reason), in path order; for an upload, the path is that of the file.
     """
 
     size: int = 0

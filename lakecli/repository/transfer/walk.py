@@ -109,7 +109,7 @@ def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[W
 
 
 def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
-    """Return why a name cannot be uploaded, and whether the link policy can allow or skip it."""
+    """Return why a name cannot be uploaded, or ``None``, and whether the link policy matters."""
     parts = name.split(b"/")
     if any(part in (b"", b".", b"..") for part in parts):
         return "not a relative name without '.' and '..'", False
@@ -152,7 +152,7 @@ def open_below(root: bytes, relative: bytes, flags: int, *, follow: bool = False
         follow: follow symbolic links below the root.
 
     Raises:
-        OSError: the file cannot be opened; if the reason is a link, with ``ELOOP`` or ``ENOTDIR``.
+        OSError: the file cannot be opened; ``ELOOP`` or ``ENOTDIR`` if a link is in the way.
     """
     if follow or not relative:
         return os.open(os.path.join(root, relative), flags)
@@ -226,8 +226,7 @@ class FileOpener:
         """Open a file.
 
         Raises:
-            OSError: the file cannot be opened; if the reason is a link, with ``ELOOP`` or
-                ``ENOTDIR``.
+            OSError: the file cannot be opened; ``ELOOP`` or ``ENOTDIR`` if a link is in the way.
             SpecialFile: the path is not a regular file.
         """
         if self._lead is None:
@@ -274,7 +273,7 @@ class HeldDirectory:
         self.descriptor = descriptor
 
     def __del__(self) -> None:
-        """Close the directory, if it was opened before an interrupt came."""
+        """Close the directory, unless an interrupt ended the constructor."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
 
@@ -300,7 +299,7 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _D
         yield WalkedFile(path, prefix, "a symbolic link that leads back into itself")
         return
     above |= {here}
-    # A directory sorts as its contents do, by the name with the slash.
+    # A directory sorts by its name with a slash, with which the names of its files begin.
     kinds.sort(key=lambda item: item[1] + b"/" if item[0] == "directory" else item[1])
     parent, lead = os.path.join(path, b""), prefix + b"/" if prefix else b""
     for kind, name in kinds:
