@@ -160,7 +160,7 @@ class ExportOutcome:
             self.versions |= other.versions
 
     def take_back(self, checked: "ExportOutcome") -> None:
-        """Count the objects that a check did not find as failed, and no longer as exported."""
+        """Recount the objects that a check did not find: they failed, and were not exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)
         for failure in checked.failures:
@@ -192,7 +192,7 @@ class Hands(NamedTuple):
 
 
 MAX_DENIED: Final = 200
-"""After this many refused objects in a row the export ends, as all seem to be refused."""
+"""The export ends after this many refused objects in a row: probably all would be refused."""
 
 UNLISTED: Final = "it was written, but a listing of the destination does not show it"
 REPLACED: Final = (
@@ -458,7 +458,7 @@ class _Export:
                         _check_copied(store, key, item, target)
                     return True, True
             except (errors.PermissionDenied, errors.Unsupported):
-                pass  # the destination's credentials may not read the source, the repository's may
+                pass  # copy through this process, which reads with the repository's credentials
             self._can_copy = False
         with self._memory.held(min(entry.size, STREAM_MEMORY)):
             return False, self.target.write(item, self._pieces(store, key, entry))

@@ -119,7 +119,7 @@ def write_manifest(
 def _check_names(paths: Sequence[bytes]) -> None:
     """Refuse paths that are not UTF-8."""
     with suppress(UnicodeDecodeError):
-        b"\n".join(paths).decode()  # in a fifth of the time
+        b"\n".join(paths).decode()  # five times as fast as path by path
         return
     path = b""
     try:

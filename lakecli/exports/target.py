@@ -147,7 +147,7 @@ class DirectoryTarget:
         del found
         assert item.old is not None
         if obstacle_at(self._root, item.name) is not None or item.name.endswith(b"/"):
-            return False  # a marker's directory goes with the last file in it
+            return False  # a marker's directory is removed with the last file in it
         try:
             state = self._compare(item.name, item.old)
         except UnsafeName:
@@ -201,7 +201,7 @@ class BucketTarget:
         except Unsupported:
             raise
         except Refused as error:
-            next(self.store.list(), None)  # raises if it refuses more than this name
+            next(self.store.list(), None)  # raises if the bucket refuses more than this name
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[contract.Version]:
@@ -285,7 +285,7 @@ class BucketTarget:
             if not key.startswith(CLIENT_METADATA_PREFIX)
         }
         if entry.content_encoding:
-            del users[CONTENT_ENCODING]  # a header of its own
+            del users[CONTENT_ENCODING]  # sent as a header instead
         size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
         fits = size <= _MAX_METADATA and not (
             self._is_strict
@@ -330,7 +330,7 @@ class _Listed:
         try:
             self._ahead = next(items, None)
         except LakeError:
-            self._items = None  # it has ended, which says nothing of the objects after it
+            self._items = None  # the listing broke off, so later objects are unknown
             raise
 
 

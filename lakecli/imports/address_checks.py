@@ -51,7 +51,7 @@ class Addresses:
 
     Attributes:
         places: buckets and directories outside the namespace that contain the objects; see
-            `places.place_of`.
+            `addresses.place_of`.
     """
 
     def __init__(self, task: Task, failures: Failures) -> None:
@@ -90,9 +90,10 @@ class Addresses:
         return bad
 
     def _are_known(self, listed: list[bytes]) -> bool:
-        """Return whether all addresses are in the bucket checked last; do not check each address.
+        """Return whether all addresses are in the bucket of the address checked last.
 
-        Every text that sorts between two addresses of a bucket is an address in that bucket, too.
+        Only the first and the last address in sort order are compared with the bucket: every text
+        that sorts between two addresses of a bucket is an address in that bucket, too.
         """
         root = self._root
         return (

@@ -1,4 +1,4 @@
-"""A prefix of a bucket as a source; its keys can be anything, so they are divided by probing.
+"""A prefix of a bucket as a source; its listing is divided into parts by probing for keys.
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
 of the previous one. To list from several positions at the same time, lakecli needs keys in the
@@ -21,10 +21,10 @@ from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
 
 FIRST_PAGES: Final = 8_000
-"""Maximum number of keys for which a listing is not divided."""
+"""A listing with at most this many keys is not divided."""
 
 PROBES: Final = 4
-"""Maximum number of requests per wanted piece that look for keys in a listing."""
+"""Maximum number of requests for finding keys in a listing, for each wanted piece."""
 
 MOST_CHARACTERS: Final = 1_024
 """Maximum number of characters of a key."""
@@ -236,7 +236,7 @@ def list_between(
         pins: request the version IDs; otherwise each version ID is ``""``.
     """
     first, end = key_bytes(low), key_bytes(high)
-    # A listing starts after a key, so this one sorts right before `low`.
+    # A listing starts after a given key, so `before` must sort right before `low`.
     last = low[-1:]
     before = low[:-1] + (chr(ord(last) - 1) + _LAST if "\0" < last <= "\x7f" else "")
     if pins:

@@ -1,10 +1,10 @@
-"""The paths that a dry run of an import lists.
+"""List what a dry run of an import would do with each path.
 
 Parts finish in any order. If a source turns out not to be sorted, it is read again. So each part
 writes its paths, in order, to a file on the driver's disk, and the files are read when all parts
 are done. If the parts run on other machines, they return their paths in pieces instead, and the
-driver writes the pieces to the file of the part. Large pieces are written to the namespace first:
-see `scratch`.
+driver writes the pieces to the file of the part. Large pieces are written to the namespace first;
+see `lakecli.engine.scratch`.
 """
 
 import json
@@ -33,7 +33,7 @@ class Lister:
         self._scratch = listing.scratch
         self._file = part_file(listing.directory, number) if listing.directory else ""
         if self._file:
-            Path(self._file).write_bytes(b"")  # of an earlier attempt
+            Path(self._file).write_bytes(b"")  # discard the list of an earlier attempt
         self._failed: list[PathStep] = []
         self._held: list[PathStep] = []
         self._pieces: list[Any] = []
@@ -58,7 +58,7 @@ class Lister:
         del failed[:count]
 
     def finish(self) -> tuple[Any, ...]:
-        """List the remaining failures; return the pieces if the lister writes to no file."""
+        """List the remaining failures; without a file, return the listed paths in pieces."""
         self.list_failures(before=None)
         self._end_piece()
         return tuple(self._pieces)

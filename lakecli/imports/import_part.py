@@ -51,7 +51,7 @@ _open = threading.local()
 
 
 def open_base(task: model.Task) -> tuple[TreeStore, Metarange]:
-    """Return the trees of the repository, and the parsed base tree; opened once per thread."""
+    """Return the repository's trees and the parsed base tree; a thread opens them only once."""
     key = task.location, task.base
     if getattr(_open, "key", None) != key:
         trees = task.location.trees()
@@ -93,7 +93,7 @@ def import_item(
 
 
 def _noted(rows: Iterator[model.Rows], hasher: blake3) -> Iterator[model.Rows]:
-    """Yield rows unchanged, and add them to a hash of all that a source lists."""
+    """Yield rows unchanged, and add them to the hash of all objects that a source lists."""
     for piece in rows:
         fields = [piece.sizes, piece.seconds, list(map(len, piece.keys))]
         hasher.update(json.dumps(fields).encode())
@@ -116,7 +116,7 @@ def import_rows(
     Args:
         rows: the objects, sorted by key, read while they are imported; keys are relative to the
             prefix.
-        failures: has the failures found while `rows` is read; the import adds its own.
+        failures: receives the failures that are found while `rows` is read, and the import's own.
         tell: see `import_item`.
     """
     part = item.part
@@ -203,8 +203,8 @@ class Copier:
     Args:
         failures: records the objects that cannot be copied.
         tell: called with 1 and the number of bytes for each copied object, by several threads.
-        files: the files of a directory source, which are opened as when the directory was walked;
-            ``None``: another kind of source.
+        files: the files of a directory source, which are opened by the rules of the walk, such as
+            whether to follow links; ``None``: another kind of source.
     """
 
     _task: model.Task
@@ -355,7 +355,7 @@ class Merging:
                     tally.added += 1
                 elif is_same(old, values[at]):
                     tally.unchanged += 1
-                    values[at] = old  # the record is kept as it is, times included
+                    values[at] = old  # keep the old record, including its times
                 else:
                     tally.changed += 1
                     tally.unpinned += names_version(old) and not names_version(values[at])

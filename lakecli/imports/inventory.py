@@ -60,7 +60,7 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
             hint="a manifest has fileFormat, fileSchema, destinationBucket and files",
         ) from error
     kind, names = found["fileFormat"], found["fileSchema"]
-    bucket = found["destinationBucket"].rpartition(":")[2]  # of an ARN, of any partition of AWS
+    bucket = found["destinationBucket"].rpartition(":")[2]  # the name at the end of an ARN
     if kind not in ("CSV", "Parquet"):
         raise Unsupported(
             f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"

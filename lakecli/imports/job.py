@@ -277,7 +277,7 @@ class _Run:
         Only parts in whose intervals the trees differ are imported again.
         """
         numbers = done.rebase(base)
-        if numbers and isinstance(self._source, DirectorySource):  # too many files to keep them
+        if numbers and isinstance(self._source, DirectorySource):  # its parts are not in memory
             resumed = done.report.resumed
             done = self.all_parts(base)
             done.report.resumed = resumed
@@ -327,7 +327,7 @@ class _Run:
         is_less = is_much_less(before - tally.removed, before)
         if not is_less or not self._options.replaces or done.report.failed:
             return
-        if isinstance(self._source, Manifest):  # it says itself what there is
+        if isinstance(self._source, Manifest):  # reading it again would give the same objects
             return
         again = self._source.recount(done.task)
         if again != tally.objects:
@@ -405,7 +405,7 @@ class _Run:
                 # These counts include the objects and the parts that an earlier run finished.
                 parts += 1 + done.skipped
                 done.skipped = 0
-                if self._options.copies and result is not None:  # else no byte moves
+                if self._options.copies and result is not None:  # otherwise no bytes are copied
                     size += result.tally.size
                 shown.reach(items=done.report.tally.objects, size=size, parts=parts)
         except NotSorted:

@@ -142,7 +142,7 @@ class ManifestPiece(NamedTuple):
         with opened(self.file) as stream:
             plain = ParquetFile(stream, pre_buffer=False)
             leaves = {plain.schema.column(at).path for at in range(len(plain.schema))}
-            flat = [name for name in columns if name in leaves]  # nested ones are refused later
+            flat = [name for name in columns if name in leaves]  # nested columns are refused later
             looked = ParquetFile(
                 stream, metadata=plain.metadata, pre_buffer=False, read_dictionary=flat
             )
@@ -441,7 +441,7 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
     except problems as error:
         if getattr(error, "errno", None) is not None:
-            raise  # those about the contents, of Arrow and gzip, have no number
+            raise  # errors of Arrow and gzip about the contents have no error number
         lines = str(error).splitlines()
         raise IntegrityError(
             f"cannot read {file.uri} as {file.kind}: {lines[0] if lines else 'it ends too soon'}",

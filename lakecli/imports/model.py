@@ -150,7 +150,8 @@ class Task(NamedTuple):
         copies: whether bytes are copied into the namespace.
         seconds: the time of the import, in unix seconds.
         roots: the directories of this machine that contain the source.
-        walks: whether the source is a directory, so that the user has named its files.
+        walks: whether the source is a directory; then the user has named it, and its files need no
+            further permission.
         pins: whether addresses name the current versions of objects.
         choice: which objects are verified at their addresses.
         listing: where the parts of a dry run list their paths; ``None``: paths are not listed.
@@ -239,7 +240,7 @@ class ImportedPart:
     """The result of a part.
 
     Attributes:
-        base: the tree of the branch with whose records the objects were merged.
+        base: the tree of the branch that the objects were merged with.
         failed: number of objects that cannot be imported.
         failures: the first failures.
         duplicates: the first paths that the source has more than once.

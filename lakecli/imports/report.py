@@ -218,7 +218,7 @@ class FinishedParts:
             trees, low, high = self._repository.trees, stored.low, stored.high
             differences = diff(trees, found.base, base, start=low, stop=high)
             return found if next(differences, None) is None else None
-        except IntegrityError:  # the tree of a branch that was deleted meanwhile
+        except IntegrityError:  # the old tree is gone, since its branch was deleted meanwhile
             return None
 
     def _get(self, stored: StoredPart) -> model.ImportedPart:

@@ -88,7 +88,7 @@ def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> I
         path: the file for the sorted rows; the caller deletes it.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
-        # If this process dies, the file is not used again.
+        # The file need not survive a crash: no other process uses it.
         store.execute("PRAGMA journal_mode = OFF")
         store.execute("PRAGMA synchronous = OFF")
         store.execute(_CREATE)
@@ -136,7 +136,7 @@ LEAST_TASKS: Final = 8
 
 INTERVALS: Final = "intervals.json"
 INTERVAL: Final = "interval"
-"""The column with the number of a row's interval, which is that of its partition."""
+"""The column with the number of a row's interval; Spark's partition has the same number."""
 
 
 class IntervalSource(NamedTuple):
@@ -188,7 +188,7 @@ def find_bounds(
     """Return the keys at which intervals of a manifest begin, except for the first interval.
 
     Args:
-        kept: the file with the keys; an import that continues gets the same ones.
+        kept: the file that stores the keys, so that a continued import gets the same keys.
     """
     try:
         return list(map(bytes.fromhex, json.loads(kept.read_bytes())))

@@ -87,7 +87,7 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
 
 
 def roots_of(source: ImportSource) -> tuple[str, ...]:
-    """Return the local directory that is the source, or that has its manifest; else nothing."""
+    """Return the local directory that is the source or contains its manifest, or an empty tuple."""
     if isinstance(source, DirectorySource):
         return ("local://" + os.fsdecode(source.root),)
     if isinstance(source, Manifest) and source.files and is_local(source.files[0].uri):

@@ -6,8 +6,8 @@ the records before and after it. The records up to the first such key are return
 After the head, ranges are written. The records after the last finished range are returned as the
 *tail*. `join_parts` writes tails and heads.
 
-With these parts, `rebuild_heads` rebuilds the trees of lakeFS at the heads of branches, part by
-part on Spark: a part is some ranges of a tree of lakeFS.
+`rebuild_heads` rebuilds the trees that lakeFS wrote at the heads of branches. On Spark, it uses the
+same parts: each part consists of consecutive ranges of a lakeFS tree.
 """
 
 from bisect import bisect_left
@@ -87,12 +87,12 @@ class BaseSlice:
                 self._open()
 
     def horizon(self, key: bytes) -> bytes | None:
-        """Return the end of the interval around `key` that is in one range or between two ranges.
+        """Return the end of the range, or of the gap between two ranges, that contains `key`.
 
         `before` must have yielded all records before `key`.
 
         Returns:
-            The first path after the interval; ``None`` if nothing follows.
+            The first path after the range or gap; ``None`` if nothing follows.
         """
         if self._runs is None and self._next < len(self._tree):
             first = self._tree.record(self._next).min_key
@@ -114,7 +114,7 @@ class BaseSlice:
         self._next += 1
 
     def _load_run(self) -> bool:
-        """Load the next blocks of the open range in the interval; return false at the end."""
+        """Load the next blocks of the open range; return ``False`` at the end of the range."""
         while self._runs is not None:
             run = next(self._runs, None)
             if run is None:
@@ -282,7 +282,7 @@ class RangesPart(NamedTuple):
 
 
 def rebuild_heads(repository: Repository, runner: Runner) -> int:
-    """Rebuild those trees of branch heads that lakeFS wrote, and return the number of trees.
+    """Rebuild the trees that lakeFS wrote at the heads of branches; return the number of trees.
 
     Raises:
         Refused: Spark would have to write to a namespace that belongs to lakeFS.
