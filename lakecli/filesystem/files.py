@@ -156,7 +156,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         options: ``content_type`` and ``metadata`` of the object.
     """
 
-    # As `__del__` finds them if an interrupt comes before `__init__` has set them.
+    # `__del__` needs these values if an interrupt comes before `__init__` has set them.
     _is_discarded = True
     _belongs_to: object = None
     _file: IO[bytes] | None = None

@@ -114,7 +114,7 @@ class LakeFileIO(FsspecFileIO):
     def new_input(self, location: str) -> FsspecInputFile:
         """Return a file to read; raise `OSError` if the table may not refer to this file."""
         if self._table is None and location.endswith(_METADATA):
-            # The catalog names it, and no table.
+            # The catalog names this file; the metadata of a table does not.
             self._named(_Table.of(location) if location.startswith(SCHEME) else None)
             _recent.table = self._table
         self._check(location, reads=True)
@@ -127,7 +127,7 @@ class LakeFileIO(FsspecFileIO):
     def new_output(self, location: str) -> FsspecOutputFile:
         """Return a file to write; raise `OSError` if the table may not refer to this file."""
         if self._table is None:
-            # A new table, of which only the caller names files.
+            # A new table: so far only the caller names its files.
             self._named(_file_of(location))
         self._check(location)
         self._written.add(location)

@@ -57,10 +57,10 @@ class _OpenLake:
             self._lake.close()
 
     def repository(self, name: str, *, is_fresh: bool = False) -> Repository:
-        """Return a repository; with automatic sync, it has fetched from the bucket.
+        """Return a repository.
 
-        With automatic sync, the repository fetches when this process first uses it; with
-        `is_fresh`, it fetches again now.
+        With automatic sync, the repository fetches from the bucket when this process first uses it,
+        and with `is_fresh` also now.
         """
         lake = self.lake
         if self._namespace is not None:
@@ -171,7 +171,7 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    _inherited.extend(_open_lakes.values())  # kept open here, as they belong to the parent
+    _inherited.extend(_open_lakes.values())  # not closed: they belong to the parent process
     _open_lakes.clear()
     _lock.release()
 

@@ -154,7 +154,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                     found.append(_directory(name))
                 elif (
                     item.path != below
-                ):  # not the directory itself, as an object whose path ends in a slash
+                ):  # leave out the directory's own marker, whose path ends in a slash
                     found.append(_file(view.repository, name, decode_entry(item.value)))
             value = view.find(place.path) if place.path and not found else None
             if value is not None:
@@ -388,7 +388,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
 
 def _has_any(below: Iterator[object]) -> bool:
-    """Return whether there are objects below a path."""
+    """Return whether an iterator yields at least one item."""
     return next(below, None) is not None
 
 

@@ -103,7 +103,7 @@ class LakeFileSystem(ReadingFileSystem):
         """
         if "r" in mode:
             return super().open(path, mode, **options)
-        options.setdefault("autocommit", True)  # also in a transaction, which has what is closed
+        options.setdefault("autocommit", True)  # in a transaction, `_record` delays the staging
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
@@ -300,9 +300,9 @@ class LakeFileSystem(ReadingFileSystem):
         if moved is None:
             seen = self._found_value(path)[1]
         elif (copied := moved.get(self._strip_protocol(path))) is not None:
-            seen = copied  # not an object written to the path since
+            seen = copied  # an object that was written to the path since is kept
         else:
-            return  # written to the path since
+            return  # the object was written after the copying
         self._record(self._pending(), self._writable(path), Removal(seen))
 
     def rm_file(self, path: str) -> None:
@@ -445,7 +445,7 @@ class LakeFileSystem(ReadingFileSystem):
                         name = block.begin(repository, place.ref)
                 yield
                 if process != os.getpid():
-                    return  # forked within the block, which is its parent's
+                    return  # this process was forked within the block of its parent
                 check_closed(files.discard_open(name), "block")
             with finding(path):
                 fields = {"message": message, "metadata": metadata, "allow_empty": allow_empty}
@@ -453,7 +453,7 @@ class LakeFileSystem(ReadingFileSystem):
         except BaseException:
             if name and process == os.getpid():
                 files.discard_open(name)
-                # What cannot be discarded now is left to housekeeping, and nothing can write to it.
+                # If this fails, housekeeping discards the workspace; nothing can write to it.
                 with (
                     suppress(LakeError),
                     lakes.repository(self.home, place.repository) as repository,

@@ -31,7 +31,7 @@ class Pending:
             branch = self._changes.setdefault(key, {})
             is_removal = isinstance(change, Removal)
             if is_removal and isinstance(branch.get(place.path), bytes):
-                change = Removal(b"")  # what is under a change of the transaction
+                change = Removal(b"")  # removes any entry of the branch, as `seen` is not staged
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
             self._above.setdefault(key, {})[place.path] = value

@@ -1,4 +1,4 @@
-"""Updating a working directory to a commit, for `clone`, `pull`, `checkout` and `commit`.
+"""Update a working directory to a commit, for `clone`, `pull`, `checkout` and `commit`.
 
 A file is written or removed only if it has the bytes of the base, or of the target of a command
 that was interrupted; all other files belong to the user. Paths that the user and the target have
@@ -106,7 +106,7 @@ class Brought:
         self.failures = sorted(report.failures)
 
     def count_kept(self, paths: Sequence[bytes]) -> None:
-        """Count those of `paths` whose files were indeed overwritten or removed."""
+        """Count the files at `paths` that were overwritten or removed, and set `kept`."""
         stayed = (path for path, _ in (*self.failures, *self.impossible))
         self.kept = len({*paths}.difference(self.conflicts, stayed))
 
@@ -203,7 +203,7 @@ class _Bringing:
         self._write(brought)
         brought.count_kept(overwritten)
         if not brought.failures:
-            if was_interrupted:  # what the earlier command has written may not be durable yet
+            if was_interrupted:  # files of the interrupted command may not be durable yet
                 with closing(os.open(worktree.root, os.O_RDONLY | os.O_DIRECTORY)) as descriptor:
                     sync_file_system(descriptor)
             self._land(brought, src)
@@ -301,8 +301,8 @@ class _Bringing:
     def _write(self, brought: Brought) -> None:
         writer = Writer(self._worktree, self._options)
         self._on_step("remove")
-        # First, so that a file can take the place of a directory that becomes empty, and the
-        # other way round.
+        # Files are removed first: a new file may need the name of a directory that becomes empty,
+        # and a new directory the name of a removed file.
         for path, value in self._steps() if self._trees != [EMPTY_TREE] else ():
             if value is None:
                 writer.remove(path, _expected(self._worktree, self._changes, path))
@@ -382,7 +382,7 @@ class _Bringing:
 def _expected(
     worktree: Worktree, changes: Mapping[bytes, LocalChange], path: bytes
 ) -> Expected | FileState:
-    """Return the state that the scan saw of the file that will be written or removed."""
+    """Return the state of a file in the scan; it is replaced only if it still has this state."""
     change = changes.get(path)
     if change is not None:
         return Expected.ABSENT if change.state is None else change.state

@@ -1,4 +1,4 @@
-"""Committing the changes of a working directory, without staging them first."""
+"""Commit the changes of a working directory, without staging them first."""
 
 import errno
 import os

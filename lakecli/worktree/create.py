@@ -1,4 +1,4 @@
-"""Linking a directory with a path of a ref: `local init` and `local clone`."""
+"""Link a directory with a path of a ref: `local init` and `local clone`."""
 
 import os
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def init(
             the local store.
         UsageError: the path is an object, or a pattern can match nothing.
     """
-    Selection(include, exclude)  # or a pattern is refused
+    Selection(include, exclude)  # raises an error for a pattern that matches nothing
     src, head = link_target(repository, uri)
     _check_place(repository, root)
     make_durable(root)
@@ -75,7 +75,7 @@ def clone(
         Refused: the directory is not empty; or as raised by `init`.
         UsageError: as raised by `init`.
     """
-    Selection(include, exclude)  # or a pattern is refused
+    Selection(include, exclude)  # raises an error for a pattern that matches nothing
     src, head = link_target(repository, uri)
     _check_place(repository, root)
     make_durable(root)

@@ -1,4 +1,4 @@
-"""Fetching objects into the incoming directory of a working directory, verified.
+"""Fetch objects into the incoming directory of a working directory, and verify them.
 
 The incoming directory is a temporary directory in the root of the working directory. The name of a
 file in it depends on the file's path and object, so the next command can use files that a killed
@@ -112,9 +112,9 @@ class WantedFile:
 
 
 def _time_of_tiny(wanted: WantedFile) -> int | None:
-    """Return the modification time for a tiny file that may be copied together with others.
+    """Return the modification time of a file that can be copied together with others, or ``None``.
 
-    Return ``None`` for any other file.
+    Only tiny files can be copied together.
     """
     entry = wanted.entry
     if wanted.digest is None or entry.size > TINY or linked_files.PERMISSIONS in entry.metadata:
@@ -255,7 +255,7 @@ class Fetcher:
         if mode is LinkMode.COPY:
             return False
         if mode is LinkMode.HARDLINK:
-            return not linked_files.is_executable(entry)  # the mode is that of the object
+            return not linked_files.is_executable(entry)  # a hard link has its object's mode
         # Copying a small file takes no longer than sharing its blocks.
         return mode is LinkMode.REFLINK or (self._can_reflink and entry.size > SMALL)
 
@@ -281,7 +281,7 @@ class Fetcher:
             if linked_files.digest_at(name, directory) != wanted.digest:
                 os.unlink(name, dir_fd=directory)
                 raise damaged(self._worktree.repository.uri, store, key)
-            if mode is not LinkMode.HARDLINK:  # the time is that of the object
+            if mode is not LinkMode.HARDLINK:  # a hard link has its object's time
                 seconds = entry.file_mtime
                 with suppress(OverflowError, OSError):
                     os.utime(name, (seconds, seconds), dir_fd=directory)

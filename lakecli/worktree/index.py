@@ -204,7 +204,7 @@ class Index:
     # -- the file ----------------------------------------------------------------------------
 
     def save(self, file: Path) -> None:
-        """Write the index file; after a crash it is the old, the new, or a file that is refused."""
+        """Write the index file; after a crash, it is the old or new file, or `load` rejects it."""
         self._merge()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")

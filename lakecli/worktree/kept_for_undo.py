@@ -1,10 +1,10 @@
-"""Files that a command overwrites or deletes in a working directory on request, kept for `undo`.
+"""Keep the files that a command overwrites or deletes on request, so that `undo` can restore them.
 
-The bytes are uploaded to the storage namespace. One operation of the log records the entries as
-staged records of an area that belongs to no branch. Undoing the operation stages the entries in
-this area; then `restore_kept` writes the files back into the directory and empties the area. Before
-a redo, `overwrite_again` stages the present files in the area for the next undo, and overwrites
-them.
+The files of a working directory are uploaded to the storage namespace. One operation of the log
+records their entries as staged records of an area that belongs to no branch. Undoing the operation
+stages the entries in this area; then `restore_kept` writes the files back into the directory and
+empties the area. Before a redo, `overwrite_again` stages the present files in the area for the next
+undo, and overwrites them.
 """
 
 import json
@@ -315,9 +315,9 @@ def _tracked_in_the_way(worktree: Worktree, path: bytes) -> list[bytes]:
 
 
 def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
-    """Return those of `paths` at which an operation has resolved conflicts.
+    """Return the paths among `paths` at which an operation has resolved conflicts.
 
-    If the operation is a pull, these are all paths: a pull overwrites only files in conflict.
+    For a pull, these are all paths, because a pull overwrites only files in conflict.
     """
     if operation.kind == PULL:
         return paths

@@ -308,7 +308,7 @@ def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[LinkedD
     for place, directories, files in os.walk(start):
         directories.sort()
         if name in files:
-            directories.clear()  # nothing in a working directory is linked
+            directories.clear()  # no directory below a linked directory is linked
             found = Path(place)
             try:
                 link = read_link(found, trust=trust)

@@ -52,7 +52,7 @@ def obstacle_at(root: bytes, relative: bytes) -> Obstacle | None:
 
 
 class InTheWay:
-    """A set of the user's files that finds which of them prevent a file at another path."""
+    """Finds which of the user's files are in the way of a file at another path."""
 
     def __init__(self, files: Iterable[bytes]) -> None:
         self._files = {*files}

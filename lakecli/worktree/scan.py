@@ -180,7 +180,7 @@ class Scanner:
         below = []
         # All names are encoded at once, which is faster; no name has a NUL.
         names = os.fsencode("\0".join([entry.name for entry in entries])).split(b"\0")
-        for name, entry in zip(names, entries, strict=False):  # one empty name for no entry
+        for name, entry in zip(names, entries, strict=False):  # no entries give one empty name
             if entry.is_file(follow_symlinks=False):
                 files[name] = entry
             elif entry.is_dir(follow_symlinks=False):

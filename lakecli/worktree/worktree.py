@@ -76,8 +76,9 @@ class Worktree:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are reserved for Git, lakecli or the system.
         nameless: paths that no file can have, such as a path that ends in a slash.
-        free: paths that were left out, and where the last scan found that a file can be now.
-        blocked: paths that were left out, and that have files of the user in their way.
+        free: left-out paths at which a file can be now, as the last scan found.
+        blocked: left-out paths that files of the user prevent.
+        impossible: for each other left-out path, the reason why no file can be there.
     """
 
     repository: Repository
@@ -104,7 +105,7 @@ class Worktree:
             NotFound: the directory is not linked any more.
         """
         with lock(self.root):
-            link = read_link(self.root, trust="*")  # whoever opened it has checked that
+            link = read_link(self.root, trust="*")  # opening the directory checked its owner
             if link is None:
                 raise not_linked(self.root)
             if link.src.repository != self.link.src.repository:
@@ -223,7 +224,7 @@ class Worktree:
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
     def excludes(self, tree: MetarangeId, relative: bytes) -> bool:
-        """Return whether objects of a tree, above or below a path, prevent a file at the path."""
+        """Return whether objects of a tree above or below a path make a file there impossible."""
         above = filter(self.takes, parents_of(relative))
         if any(self.find(tree, each) is not None for each in above):
             return True
@@ -238,7 +239,7 @@ class Worktree:
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
-            return TrackedFile(FileState(0, 0), NO_DIGEST)  # reported where it is needed
+            return TrackedFile(FileState(0, 0), NO_DIGEST)  # whoever needs the entry reports it
 
     # -- files -------------------------------------------------------------------------------
 
@@ -276,7 +277,7 @@ class Worktree:
             if self.takes(relative):
                 index.put(relative, *self.unseen(value))
             if not number % _SETTLED_AT_ONCE:
-                index.settle()  # what is put takes more memory than what is settled
+                index.settle()  # pending records take more memory than applied ones
         return index
 
     def retarget(self, tree: MetarangeId) -> None:
@@ -286,9 +287,10 @@ class Worktree:
         clear_unused(self.index_file.parent, now_ns=self.clock_ns())
 
     def scan(self) -> Scan:
-        """Return the user's changes: differences from the base, except by interrupted commands.
+        """Return the files that the user has changed since the base.
 
-        A file that has the bytes of the interrupted command's target is not a change.
+        If a command was interrupted, a file with the bytes of the command's target is not a change:
+        the command may have written it.
         """
         found = self.scan_all()
         if self.link.target is not None:
@@ -337,7 +339,7 @@ class Worktree:
         return int(self.repository.lake.runtime.clock().timestamp() * 10**9)
 
     def digest(self, relative: bytes, change: LocalChange) -> str:
-        """Return the BLAKE3 of a changed file, which may be read; ``""`` if that fails."""
+        """Return the BLAKE3 of a changed file, reading it if needed; ``""`` if reading fails."""
         if change.digest or change.state is None:
             return change.digest
         root, follow = os.fsencode(self.root), self.links is LinkPolicy.FOLLOW

@@ -1,4 +1,4 @@
-"""Writing files into a working directory: fetched, made durable together, then renamed.
+"""Write files into a working directory: fetch them, make them durable together, rename them.
 
 Files are first fetched into the incoming directory. A file is replaced or removed only if it is
 still the file that the scan has seen, so a file that was written meanwhile is not lost. A directory
@@ -134,7 +134,7 @@ class Writer:
         self.flush()
         if not self.report.failures:
             self._clear()
-        # Only now: looking something up in an index that was changed sorts it anew.
+        # Only now, because each lookup in a changed index sorts the index again.
         index, at_ns = self._worktree.index, self._worktree.clock_ns()
         for path in self._dropped:
             index.drop(path)
@@ -175,7 +175,8 @@ class Writer:
                                 for each in files:
                                     self._publish_file(each, descriptor, incoming)
                 except UnsafeName as error:
-                    # Without a cause, a component is no directory; else the disk refuses a name.
+                    # Without a cause, a component is not a directory. Otherwise the disk refuses
+                    # a name.
                     report = self.report
                     stay = report.blocked if error.__cause__ is None else report.impossible
                     stay += [(each.path, error.message) for each in files]
@@ -256,7 +257,7 @@ class Writer:
         if tracked is None or state_of(found) == tracked.state:
             return tracked is not None
         if tracked.digest == NO_DIGEST:
-            # Its time has decided in the scan, which nothing can repeat.
+            # The scan compared only the time of the file, which cannot be compared again.
             return not tracked.state.inode
         try:
             return hash_file(self._root, path, follow=False)[0] == tracked.digest.hex()
@@ -268,7 +269,7 @@ class Writer:
         touched, self._touched = self._touched, set()
         if not touched:
             return
-        for directory in tuple(touched):  # those above may be new, too
+        for directory in tuple(touched):  # the directories above may be new, too
             names = directory.split(b"/")
             touched.update(b"/".join(names[:count]) for count in range(len(names)))
         with closing(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)) as root:
