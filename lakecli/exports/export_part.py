@@ -255,7 +255,7 @@ class _Export:
         self.outcome.steps = sorted(self._steps, key=lambda step: step.path)
 
     def _items(self, part: ExportPart) -> Iterator[tuple[ExportItem, ObjectInfo | None]]:
-        """Yield objects in path order, each with its entry in a listing of the destination."""
+        """Yield the objects in path order, each with its description in the target's listing."""
         for difference in self._differences(part):
             path = difference.path
             if self._is_local and is_own(path[len(self._job.prefix) :]):

@@ -202,10 +202,10 @@ def own_files(job: Job) -> OwnFiles:
 def count_exported(
     repository: Repository, ref: str, prefix: bytes, *, since: str = "", check_from: int
 ) -> int:
-    """Return an upper bound of the entries that an export has to compare; only metaranges are read.
+    """Return an upper bound on the number of entries that an export has to compare.
 
-    If the metaranges claim at least `check_from` entries, the claims are checked against the
-    objects in the namespace; see `lakecli.committed.check`.
+    The bound is computed from metaranges. If these claim at least `check_from` entries, the claims
+    are checked against the objects in the namespace; see `lakecli.committed.check`.
 
     Raises:
         NotFound: the ref does not exist.

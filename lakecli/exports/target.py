@@ -74,7 +74,7 @@ def open_target(
 
 
 class OwnFiles:
-    """Lists, writes and deletes the small files that lakecli itself has at a destination."""
+    """Lists, writes and deletes lakecli's own files at a destination, such as ``_SUCCESS``."""
 
     def __init__(self, uri: str, *, region: str, account: Account) -> None:
         self._directory = os.fsencode(parse(uri).path) if is_local(uri) else b""
@@ -85,7 +85,7 @@ class OwnFiles:
         return self._open()
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with a prefix; none if a directory cannot be read."""
+        """Yield the names that begin with a prefix; yield none if a directory cannot be read."""
         try:
             yield from (info.key for info in self._store.list(prefix))
         except LakeError:
@@ -119,7 +119,7 @@ class DirectoryTarget:
         self._check = check
 
     def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
-        """Compare a file with its object: by bytes if the entry has a digest of the bytes."""
+        """Compare a file with its object, by the BLAKE3 if it is known, else by size and time."""
         del found
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
@@ -189,7 +189,7 @@ class BucketTarget:
         self._listed = _Listed(store)
 
     def find(self, name: bytes) -> contract.ObjectInfo | None:
-        """Return the entry of an object in a listing of the bucket; ``None`` if it is not listed.
+        """Return an object as a listing of the bucket shows it; ``None`` if it is not listed.
 
         Raises:
             UsageError: the bucket refuses the name, or its answer for the name is unusable.
@@ -205,7 +205,7 @@ class BucketTarget:
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[contract.Version]:
-        """Return the version of an object, listed or not; an empty set if it is missing."""
+        """Return a set with the version of an object, even if unlisted; empty if it is missing."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):

@@ -31,7 +31,7 @@ PARALLEL_PARTS: Final = 8
 
 
 FIRST_READ: Final = 64 << 10
-"""The least bytes that a read fetches, even at a position that does not continue a read."""
+"""The smallest number of bytes that a read fetches, even if it does not continue another read."""
 
 
 class GrowingReadAhead(ReadAheadCache):  # type: ignore[misc]  # fsspec has no types
@@ -275,7 +275,7 @@ _writing: Final[dict[int, ref[io.IOBase]]] = {}
 """The files of this process that are open for writing; a file precedes the files that wrap it."""
 
 _lost: Final[deque[tuple[object, str]]] = deque(maxlen=1000)
-"""Transaction or workspace, and path, of each file that nobody closed and that was not written."""
+"""Transaction or workspace, and path, of files that were not closed and could not be written."""
 
 
 def _open_files() -> list[io.IOBase]:

@@ -89,7 +89,7 @@ def home_of(given: str | None) -> str | None:
 
 @contextmanager
 def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterator[Repository]:
-    """Return a context manager with a repository of a home.
+    """Keep a repository of a home open for a ``with`` block.
 
     Args:
         name: the name of the repository; or its storage namespace, to read it without a clone.
@@ -116,10 +116,10 @@ def repository(home: str | None, name: str, *, is_fresh: bool = False) -> Iterat
 
 @contextmanager
 def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectStore, str]]:
-    """Return a context manager with the store and the key of an entry's bytes.
+    """Provide the store and the key of an entry's bytes for a ``with`` block.
 
     Raises:
-        LakeError: the object may not or cannot be read at its address; see
+        LakeError: the entry's address is not allowed, or cannot be read; see
             `lakecli.repository.reading.addresses.Resolver`.
     """
     with lake(home, LakeUri(name).namespace) as held:
@@ -128,7 +128,7 @@ def located(home: str | None, name: str, entry: Entry) -> Iterator[tuple[ObjectS
 
 @contextmanager
 def lake(home: str | None, namespace: str | None = None) -> Iterator[_OpenLake]:
-    """Return a context manager with the lake of a home, or of a namespace read without a clone."""
+    """Keep the lake of a home, or of a namespace without a clone, open for a ``with`` block."""
     key = home or "", namespace
     with _lock:
         held = _open_lakes.setdefault(key, _OpenLake(home, namespace))

@@ -43,7 +43,7 @@ class LakePath(NamedTuple):
         return self.path + b"/" if self.path else b""
 
     def name(self, path: bytes) -> str:
-        """Return the path in the file system of another object at the same ref."""
+        """Return the path of an object at the same ref in the form that the file system uses."""
         place = str(LakeUri(self.repository, branch_of(self.ref))).removeprefix(SCHEME)
         return f"{place}/{os.fsdecode(path)}".rstrip("/")
 

@@ -92,7 +92,7 @@ class LakeFileSystem(ReadingFileSystem):
 
         Args:
             mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.
-            options: for reading, ``block_size`` (the most bytes that are read ahead),
+            options: for reading, ``block_size`` (the largest number of bytes to read ahead),
                 ``cache_type`` and ``cache_options``; for writing, ``content_type`` and
                 ``metadata``; for both, ``compression`` and options of text files.
 
@@ -318,7 +318,7 @@ class LakeFileSystem(ReadingFileSystem):
             path = self._parent(path)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Create a directory, as `mkdir`; its parents need not exist."""
+        """Create a directory like `mkdir`; without `exist_ok`, raise an error if it exists."""
         if not exist_ok and self.exists(path):
             raise FileExistsError(errno.EEXIST, "already exists", path)
         self.mkdir(path)
@@ -404,7 +404,9 @@ class LakeFileSystem(ReadingFileSystem):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
     ) -> Iterator[None]:
-        """Commit exactly what the block changes on a branch, at its end; after an error, nothing.
+        """At the end of a ``with`` block, commit exactly the changes of the block on a branch.
+
+        If the block raises an error, its changes are discarded.
 
         Within the block, this process works on a private copy of the branch, which starts with the
         branch's state and staged changes at the beginning of the block. This copy is used by all

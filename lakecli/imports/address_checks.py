@@ -63,7 +63,7 @@ class Addresses:
         self._own_bucket = addresses.bucket_of(task.location.uri)
 
     def checked(self, rows: Rows) -> Rows:
-        """Return the rows, without objects whose address cannot be read or recorded.
+        """Return the rows, except those whose address cannot be read or recorded.
 
         Raises:
             Refused: an object is in the repository's own namespace, or in a directory that is
@@ -107,7 +107,7 @@ class Addresses:
         )
 
     def _is_known(self, address: bytes) -> bool:
-        """Return whether an address is in the bucket or directory of the address checked before."""
+        """Return whether an address is in the bucket or directory of the address checked last."""
         root = self._root
         if root is None or not address.startswith(root) or MARK in address:
             return False
@@ -146,7 +146,10 @@ class Addresses:
         return ""
 
     def _problem_beside(self, text: str, bucket: str, key: str) -> str:
-        """Check an address in the bucket of the namespace, which other programs may share."""
+        """Return the problem of an address in the namespace's bucket, or ``""``.
+
+        Other programs may use the bucket, too. So only a prefix of it is recorded as a place.
+        """
         place = addresses.place_of(self._task.location.uri, bucket, key)
         if place == self._task.location.uri:
             raise inside_error(text, place)
@@ -163,7 +166,7 @@ class Addresses:
             return f"a file on this machine cannot be referenced from a bucket: {COPY_IT}"
         if task.walks:
             if not any(f"{directory}/".startswith(f"{root}/") for root in task.roots):
-                self.places.add(directory)  # reached by a symbolic link
+                self.places.add(directory)  # outside the source, reached by a symbolic link
             self._root = text[: len(text) - len(name)].encode("utf-8", "surrogateescape")
             self._is_directory = True
             return ""
@@ -258,7 +261,7 @@ class Verifier:
     archived: int = 0
 
     def checked(self, rows: Rows) -> Rows:
-        """Return the rows, without objects that are missing or have another size."""
+        """Return the rows, except those of objects that are missing or have another size."""
         positions = self._choice.positions(rows) if rows.keys else range(0)
         if not positions:
             return rows

@@ -41,7 +41,7 @@ KEYS_PER_PIECE: Final = 131_072
 """Maximum number of keys of small neighbouring pieces that are joined into one piece."""
 
 _LAST: Final = "\U0010ffff"
-"""Appended to a prefix, it sorts after all real keys with that prefix."""
+"""With this at its end, a prefix sorts after all real keys that begin with the prefix."""
 
 
 class KeyRange(NamedTuple):

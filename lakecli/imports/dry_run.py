@@ -43,7 +43,7 @@ class Lister:
         """List some paths, all of which sort after the paths listed before.
 
         Args:
-            found: for each path, the path, the action, and the encoded entry, which gives the size.
+            found: (path, action, encoded entry) of each path; the entry has the size.
         """
         for path, action, value in sorted(found):
             self.list_failures(before=path)

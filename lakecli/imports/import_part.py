@@ -178,7 +178,7 @@ def import_rows(
 def _without_duplicates(
     rows: model.Rows, last: bytes | None, prefix: bytes, duplicates: list[bytes]
 ) -> model.Rows:
-    """Leave out and record repeated keys; raise `NotSorted` for a key below the previous key."""
+    """Leave out and record repeated keys; raise `NotSorted` if the keys are not in order."""
     keys = rows.keys
     if (last is None or last < keys[0]) and all(map(lt, keys, islice(keys, 1, None))):
         return rows
@@ -312,7 +312,7 @@ class Merging:
             start = end
 
     def list_before(self, path: bytes) -> None:
-        """List all paths before `path`, which is the path of the source's next objects."""
+        """List all paths before `path`, the first path of the source's next rows."""
         if self._lister is not None:
             self.keep_or_remove(path)
             self._lister.list_failures(before=path)
@@ -337,7 +337,7 @@ class Merging:
             lister.add((key, PathAction.DELETED, value) for key, value in rows)
 
     def _merge(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Merge objects with the records of the branch between them, which are read one by one."""
+        """Merge objects with the records of the branch at and between their paths."""
         present: dict[bytes, bytes] = {}
         for piece in self._base.before(keys[-1] + b"\0"):
             assert not isinstance(piece, Whole)  # the horizon lies within one range

@@ -129,7 +129,7 @@ class ManifestPiece(NamedTuple):
             yield from rows_of_records(found, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
-        """Yield the keys of the rows; Parquet includes keys of old versions and delete markers."""
+        """Yield the keys of the rows; for Parquet, also of old versions and delete markers."""
         if self.file.kind == PARQUET:
             for batch in self._batches([self.layout.path]):
                 yield keys_of(batch, self.layout)

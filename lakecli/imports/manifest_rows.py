@@ -160,7 +160,7 @@ def _check_present(value: object, column: str) -> None:
 
 
 def csv_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first line of CSV; raise `IntegrityError` if there is no line."""
+    """Return the names in the first line of CSV; raise `IntegrityError` if it is malformed."""
     try:
         line = next(RecordLines(stream), b"")
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
@@ -169,7 +169,7 @@ def csv_names(stream: BinaryIO) -> list[str]:
 
 
 def json_names(stream: BinaryIO) -> list[str]:
-    """Return the names in the first object of JSON lines."""
+    """Return the names of the fields of the first object of JSON lines."""
     return list(next(json_records(stream), ("", {}))[1])
 
 

@@ -291,7 +291,7 @@ class StoredPart(NamedTuple):
 class Journal:
     """The results of the finished parts of one import, on disk.
 
-    Opening it deletes the directories of abandoned imports.
+    Opening a journal deletes the directories of abandoned imports.
 
     Args:
         identity: everything that the import depends on, as JSON values.

@@ -132,7 +132,7 @@ ROWS_PER_MAP: Final = 1_048_576
 """Maximum number of rows of the manifest that one task reads, unless a single piece has more."""
 
 LEAST_TASKS: Final = 8
-"""Minimum number of tasks that read a manifest, and of its intervals, if there are enough rows."""
+"""Minimum number of tasks that read a manifest, and of intervals, if it has enough rows."""
 
 INTERVALS: Final = "intervals.json"
 INTERVAL: Final = "interval"

@@ -30,7 +30,7 @@ from lakecli.sstable.block import Run
 
 
 class Whole(NamedTuple):
-    """A range that is completely in the interval and was not opened."""
+    """A range of the base that lies completely in the interval, and was not opened."""
 
     position: int
     records: int
@@ -217,7 +217,7 @@ class PartWriter:
 def join_parts(
     trees: TreeStore, base: Metarange, cuts: Iterable[Cut], *, low: bytes, high: bytes | None
 ) -> MetarangeId:
-    """Write the tree that has `cuts` from `low` up to `high`, and `base` elsewhere.
+    """Write the tree that consists of `cuts` from `low` up to `high`, and of `base` elsewhere.
 
     Args:
         cuts: results of the parts, in order of their paths.

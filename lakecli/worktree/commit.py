@@ -295,10 +295,10 @@ class _Committing:
     def _changed_there(self, view: View) -> list[bytes]:
         """Return paths of the branch that conflict with the commit, since others have changed them.
 
-        At these paths the contents on the branch differ from both the base and the directory. New
-        paths on the branch are included if they cannot be files beside the directory's files. If
-        the contents on the branch and in the directory are equal, the branch's entry is kept,
-        whatever its content type.
+        At these paths the contents on the branch differ from both the base and the directory. A new
+        path on the branch conflicts, too, if a file of the directory is in its way. If the contents
+        on the branch and in the directory are equal, the branch's entry is kept, whatever its
+        content type.
         """
         worktree = self._worktree
         lost = []

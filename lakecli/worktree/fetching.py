@@ -290,7 +290,7 @@ class Fetcher:
     def _copy_together(
         self, store: DirectoryStore, files: list[WantedFile], place: _Incoming
     ) -> None:
-        """Copy tiny objects together; files that this does not write are left to `_try`."""
+        """Copy tiny objects together, and set `state` of each file that was written."""
         core = native.core()
         if core is None or self._worktree.linking not in {LinkMode.AUTO, LinkMode.COPY}:
             return

@@ -299,7 +299,7 @@ def note_use(file: Path, *, now_ns: int) -> None:
 
 
 def clear_unused(directory: Path, *, now_ns: int) -> None:
-    """Delete the index files that nobody has used for 90 days."""
+    """Delete the index files that were not used for 90 days."""
     for file, status in _files(directory):
         if status.st_mtime_ns < now_ns - UNUSED_NS:
             file.unlink(missing_ok=True)

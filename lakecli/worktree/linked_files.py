@@ -137,7 +137,12 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
 
 
 class _Overwritten(NamedTuple):
-    """A changed file that is also an object of the namespace; with the object's digest and size."""
+    """A changed hard link, whose object was overwritten with it.
+
+    Attributes:
+        digest: the BLAKE3 of the object's original bytes.
+        size: the original size of the object in bytes.
+    """
 
     path: bytes
     digest: DataDigest
@@ -145,7 +150,7 @@ class _Overwritten(NamedTuple):
 
 
 def problems_of(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> list[ScanProblem]:
-    """Return the changed files that are also objects of the namespace, as problems."""
+    """Return a problem for each changed file that is a hard link to an object."""
     reason = "a hard link; the object in the namespace was overwritten with it"
     return [ScanProblem(each.path, reason) for each in _overwritten(worktree, changes)]
 
@@ -172,7 +177,7 @@ def restore_objects(worktree: Worktree, changes: Mapping[bytes, LocalChange]) ->
 
 
 def scan_restored(worktree: Worktree) -> Scan:
-    """Scan a directory after overwritten objects got their bytes again; see `restore_objects`."""
+    """Restore overwritten objects, and return a scan of the directory; see `restore_objects`."""
     found = worktree.scan_all()
     return worktree.scan_all() if restore_objects(worktree, found.changes) else found
 

@@ -195,7 +195,7 @@ class Scanner:
         return files, below
 
     def _leaves_alone(self, directory: bytes) -> bool:
-        """Return whether not to visit a directory: it is ignored, or belongs to lakecli or Git."""
+        """Return whether a directory is skipped: it is ignored, or belongs to lakecli or Git."""
         if is_own(directory.rpartition(b"/")[2]):
             return True
         return directory not in self._tracked_directories and self.ignore.ignores(directory + b"/")

@@ -16,7 +16,7 @@ from lakecli.repository.handoff import links, page
 from lakecli.repository.handoff.manifest import Document, time_text
 
 CHUNK: Final = 1_024
-"""Objects in one chunk of a shell script, which each worker keeps in memory."""
+"""Number of objects in one chunk of a script; each worker keeps one chunk in memory."""
 
 _MD5_ETAG: Final = re.compile(r"[0-9a-f]{32}(-[0-9]{1,5})?")
 """ETags in S3's form. ETags in other forms are not compared: they may differ for equal objects."""

@@ -201,7 +201,7 @@ class ObjectLinks:
                 yield below + name, value
 
     def _prepared(self, path: bytes, value: bytes) -> "SigningItem":
-        """Return a path with its entry and its URL, which may still be unsigned, or the error."""
+        """Return a path, its entry, and its URL, which may still be unsigned, or an error."""
         entry = decode_entry(value)
         try:
             return path, entry, self._presign(entry, path)

@@ -101,7 +101,7 @@ def escaped(text: str) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Return a size as text with a unit, for readers."""
+    """Return a size in bytes as text with a unit, such as ``1.5 MB``."""
     amount, power = float(size), 0
     while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
         amount, power = amount / _STEP, power + 1

@@ -109,7 +109,7 @@ def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
     are 0; then all generations are computed. The trees of the commits are not read.
 
     Raises:
-        BadDump: a list is missing or damaged, or its contents are not what the manifest names.
+        BadDump: a list is missing or damaged, or has records of another kind.
     """
     with _as_bad_dump():
         commits = _sorted(_read_commits(trees, manifest.commits))
@@ -127,7 +127,7 @@ def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
 def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
     """Return whether another dump has all commits of `dump`, and more commits.
 
-    The other dump then is newer: if a branch is moved back, lakeFS keeps the removed commits.
+    Then the other dump is newer: if a branch is moved back, lakeFS keeps the removed commits.
 
     Args:
         commits: the other dump's list of commits. If it cannot be read, the result is ``False``.
@@ -145,10 +145,10 @@ def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
 def reach_of_dump(
     trees: TreeStore, manifest: "RefsManifest"
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:
-    """Return the tables of which a dump consists, and the trees of its commits.
+    """Return the tables of a dump, and the trees of its commits.
 
     Raises:
-        BadDump: a list is missing or damaged, or its contents are not what the manifest names.
+        BadDump: a list is missing or damaged, or has records of another kind.
     """
     tables: set[str] = set()
     with _as_bad_dump():

@@ -301,7 +301,7 @@ class TakenOver(NamedTuple):
 
 
 def find_take_over(store: contract.ObjectStore) -> TakenOver | None:
-    """Return the facts of a namespace's take-over; ``None`` if it was not taken over.
+    """Return from which dump and when a namespace was taken over; ``None`` if it was not.
 
     Raises:
         IntegrityError: its ``repository.json`` is not valid.

@@ -268,7 +268,7 @@ def restore_refs(repository: Repository, manifest: dumps.RefsManifest) -> Restor
 
 
 def update_refs(repository: Repository, manifest: dumps.RefsManifest | None) -> Restored:
-    """Take the commits, branches and tags of a newer dump in a repository's own namespace.
+    """Take the commits, branches and tags of a newer dump, which is in the repository's namespace.
 
     Args:
         repository: the repository; it may have commits that lakeFS lacks, and uncommitted changes.
@@ -290,7 +290,7 @@ def update_refs(repository: Repository, manifest: dumps.RefsManifest | None) -> 
     new = [commit for commit in dump.commits.values() if commit.id not in known]
     if any(dumps.is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
         return _restored(repository, dump, 0)._replace(is_older=True)
-    made_at = lakefs_made_at(repository.store, manifest)  # a claim may renew the dates
+    made_at = lakefs_made_at(repository.store, manifest)  # before claiming, which may renew dates
     with lake.kv.read() as txn:
         moved = _heads_of_moves(txn, repository, dump)
     # The lists too, since the record of the dump refers to them.

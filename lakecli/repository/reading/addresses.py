@@ -76,8 +76,8 @@ class Resolver:
     """Opens the stores that entries' addresses name; threads can share a resolver.
 
     Args:
-        trusting: the places outside the namespace that may be read; or the repository. With a
-            repository, its allowed places are read again before an address is refused, since
+        trusting: the places outside the namespace that may be read, or the repository that has
+            them. A repository's allowed places are read again before an address is refused, since
             another command may have allowed the place meanwhile.
         open_store: opens the store of a bucket in a region.
         find_region: returns the region of a bucket.
@@ -161,7 +161,7 @@ class Resolver:
             return store
 
     def _region_of(self, bucket: str) -> str:
-        """Return the region of a bucket, needed for its signatures; it is requested only once."""
+        """Return the region of a bucket, which signatures need; it is requested only once."""
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
@@ -225,7 +225,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def key_of(repository: Repository, address: str) -> str | None:
-    """Return the key of an address, also of a full URI; ``None`` if it is outside the namespace."""
+    """Return the key in the namespace that an address names, even as a full URI, or ``None``."""
     if not is_outside(address):
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:

@@ -121,7 +121,7 @@ def content_digest(entry: Entry) -> str | None:
     lakecli names objects by their BLAKE3, and records the BLAKE3 of a file outside the namespace.
     lakeFS records the MD5 of files and of simple uploads, and another value for a multipart upload.
     For an object in another bucket, the entry records the object's ETag. Without a digest, only the
-    size can be verified, and outside the namespace also what the store reports.
+    size can be verified; outside the namespace, the ETag and the time can be compared, too.
     """
     digest = digest_of(entry)
     if digest is not None:

@@ -61,7 +61,7 @@ def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
-    """Return the counted places except the namespace, those with most objects first."""
+    """Return the counted places except the namespace; the place with most objects comes first."""
     trust = addresses.trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(

@@ -29,7 +29,7 @@ BATCH: Final = 1_000
 
 
 class Reader:
-    """The entries of a ref as it was when the reader was opened; `Repository.reader` opens one.
+    """Reads entries of a ref as it was when the reader was opened; `Repository.reader` opens one.
 
     Later commits and uploads do not change the results. Threads may share a reader: the tree of a
     commit never changes, and one thread at a time reads the staging area. An iterator that a reader

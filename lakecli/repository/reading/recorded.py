@@ -157,7 +157,7 @@ class AsRecorded(ReadOnlyStore):
         try:
             info, problem = compare(self._store, key, self._recorded)
         except ConditionFailed:
-            raise self.changed() from None  # while it was compared
+            raise self.changed() from None  # it was replaced while it was compared
         except (PermissionDenied, Refused, Unsupported) as error:
             raise self._uncertain(error.message) from error
         if problem is not None:

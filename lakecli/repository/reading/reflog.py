@@ -75,9 +75,9 @@ class Past:
         return self._repository.lake.runtime.now()
 
     def find_kind(self, name: str) -> RefKind | None:
-        """Return whether the bucket has a branch or a tag of this name, as last seen, or ``None``.
+        """Return the kind of a ref that this clone saw in the bucket, or ``None``.
 
-        If it has both, the result is the kind branch.
+        If both a branch and a tag have the name, the branch is preferred.
         """
         tracking = self._repository.tracking(self._txn)
         for kind in NAMED_KINDS:

@@ -170,7 +170,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 
 def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return the branch or workspace that has a name; a workspace is returned as a `Branch`."""
+    """Return the branch or workspace with a name; a workspace is returned as a `Branch`, too."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
@@ -184,7 +184,7 @@ def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch |
 
 
 def check_branch(repository: Refs, name: str) -> None:
-    """Refuse a ref expression that is not the name of a branch or workspace: staging needs one."""
+    """Refuse a ref expression that names no branch or workspace: only these have a staging area."""
     with repository.lake.kv.read() as txn:
         staged_on(repository, txn, name)
 

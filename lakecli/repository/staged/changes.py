@@ -63,7 +63,7 @@ def uncommitted(view: View, *, prefix: bytes = b"", start: bytes = b"") -> Itera
 
 
 def compare_staged(path: bytes, left: bytes | None, staged: bytes) -> Difference | None:
-    """Return the difference of a staged record from the committed value, or ``None``."""
+    """Return how a staged record differs from the committed value; ``None`` if it does not."""
     right = None if staged == TOMBSTONE else staged
     return None if is_same(left, right) else Difference(type_of(left, right), path, left, right)
 

@@ -32,7 +32,7 @@ from lakecli.repository.staged.changes import BLOCKS_SIZE, compare_staged
 from lakecli.staging import area
 
 KEPT_FROM: Final = 1_000
-"""A count is kept if it took reading at least this many records and operations."""
+"""Counts are kept if at least this many records and operations had to be read for them."""
 
 _KINDS: Final = (ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED)
 _FIELD: Final = "counted"
@@ -104,7 +104,7 @@ def count_uncommitted(
 
 
 def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[str, Any]:
-    """Return what the present counts depend on: staging areas, tree, and last operation."""
+    """Return the facts that the present counts depend on: staging areas, tree, last operation."""
     last = log.last_sequence(txn, repository.key)
     newest = next(log.iter_operations(txn, repository.key), None)
     return {

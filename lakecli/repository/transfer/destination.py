@@ -36,7 +36,7 @@ ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the
 
 
 class FileComparison(Enum):
-    """Whether the file at the destination of an object equals the object."""
+    """How the file at the destination of an object compares with the object."""
 
     MISSING = "missing"
     SAME = "same"
@@ -94,7 +94,7 @@ class FileStamp(NamedTuple):
 
 
 class Destination:
-    """A directory to write files below. Close it, or use it as a context manager.
+    """A directory below which files are written. Close it, or use it as a context manager.
 
     Directories are created when the first file is written to them. Safe to share between threads.
 
@@ -128,7 +128,7 @@ class Destination:
         self.close()
 
     def write(self, name: bytes, pieces: Iterable[bytes], *, mtime: int | None = None) -> int:
-        """Write one file, and return its size; a complete file replaces an existing one.
+        """Write one file, and return its size; an existing file is replaced at the end, atomically.
 
         Args:
             pieces: the bytes of the file, in order. If the iterator raises, nothing is written.
@@ -253,7 +253,7 @@ class Destination:
             Whether the file was removed.
 
         Raises:
-            UnsafeName: the name leads out of the root, cannot be a file, or belongs to a directory.
+            UnsafeName: the name leads out of the root, cannot be a file, or names a directory.
         """
         components = _components(name)
         is_removed = False
@@ -275,7 +275,7 @@ class Destination:
                 with self._directory(parents, make=False) as directory:
                     os.rmdir(last, dir_fd=directory)
             except (OSError, UnsafeName):
-                break  # something else is in it
+                break  # the directory is not empty
         return is_removed
 
     def _write(
@@ -315,7 +315,7 @@ class Destination:
                 replace()
 
     def _check_name(self, components: list[bytes], status: os.stat_result) -> None:
-        """Raise `ObstructedFile` if the file that was found is listed under a different name.
+        """Raise `ObstructedFile` if the directory lists the found file under a different name.
 
         Some file systems ignore differences in case, or in the Unicode normalization form.
         """

@@ -328,7 +328,7 @@ _OWN: Final = re.compile(
 
 
 def is_own(relative: bytes) -> bool:
-    """Return whether a path is never transferred, because a component has a reserved name.
+    """Return whether a path has a component with a reserved name, and so is never transferred.
 
     Args:
         relative: the path of a file or directory, or a single name.

@@ -75,7 +75,7 @@ class ExpectedObject(NamedTuple):
         digest: the BLAKE3 of the object's bytes in 64 hex digits; if it is unknown, the MD5 that
             lakeFS recorded, in 32 hex digits. In that case the caller has checked that the object
             can be read.
-        size: bytes of the object's contents.
+        size: the size of the object's contents in bytes.
     """
 
     digest: str
@@ -86,7 +86,7 @@ def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
     """Return whether comparing contents with the expected object needs their MD5.
 
     Args:
-        size: bytes of the contents; ``None`` if unknown.
+        size: the size of the contents in bytes; ``None`` if unknown.
     """
     return expected is not None and is_md5(expected.digest) and size in {None, expected.size}
 
@@ -528,7 +528,7 @@ def _start_writing(target: BinaryIO) -> None:
     target.flush()
     advise = getattr(os, "posix_fadvise", None)  # macOS has none
     if advise is not None:
-        with suppress(OSError):  # a hint
+        with suppress(OSError):  # the system may ignore the advice
             advise(target.fileno(), 0, 0, _DONT_NEED)
 
 

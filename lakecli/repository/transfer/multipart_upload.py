@@ -55,7 +55,7 @@ PATIENCE: Final = timedelta(days=7)
 """The age of an abandoned upload of this machine: the time since its last part arrived."""
 
 MOST_LEFTOVERS: Final = 1_000
-"""The most uploads that one search considers."""
+"""The largest number of uploads that one search considers."""
 
 
 @dataclass(frozen=True, slots=True)

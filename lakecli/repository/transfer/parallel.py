@@ -14,7 +14,7 @@ MAX_FAILURES: Final = 8
 """The number of consecutive unreachable objects after which the command ends."""
 
 MEMORY: Final = 128 << 20
-"""The most bytes of objects that one command has in memory at a time."""
+"""The largest number of bytes of objects that one command has in memory at a time."""
 
 _END: Final = object()
 
@@ -191,7 +191,7 @@ def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
 
 
 class Memory:
-    """A limit on the bytes that all threads have in memory at a time. Safe to share."""
+    """A limit on the bytes that all threads together have in memory. Safe to share between them."""
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
