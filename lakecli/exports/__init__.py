@@ -8,8 +8,8 @@
     manifests    export paths only: a Parquet manifest, or symlink manifests
     entry_columns  entries as columns of Arrow, for manifests and DataFrames
 
-`run.export` is the verb. It plans intervals of keys (`lakecli.engine.differences`) in which a
-commit has objects, or differs from an earlier commit. `export_part.export_part` exports one
+`run.export` is the entry point. It plans intervals of keys (`lakecli.engine.differences`) in which
+a commit has objects, or differs from an earlier commit. `export_part.export_part` exports one
 interval in any process; `target` writes to a directory or a bucket.
 
 An object named ``_SUCCESS`` marks its directory as complete. Such objects are exported in a later

@@ -487,7 +487,7 @@ class _Export:
 
 
 def _decoded(value: bytes | None) -> tuple[Entry | None, str]:
-    """Return an entry and its identity in hex; ``None`` and ``""`` for no entry."""
+    """Decode a value into its entry and its identity in hex; ``None`` gives ``None`` and ``""``."""
     return (None, "") if value is None else (decode_entry(value), identity_of(value).hex())
 
 

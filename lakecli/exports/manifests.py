@@ -190,7 +190,7 @@ def write_symlinks(
     commit, has_changes = committed_at(repository, ref)
     objects = size = 0
     below = as_directory(prefix)
-    if not dry_run:  # nothing is replaced if one of the manifests cannot be written
+    if not dry_run:  # check all manifests first: if one is impossible, nothing is replaced
         for _ in _manifests(repository, commit.metarange_id, below):
             pass
     written: set[str] = set()

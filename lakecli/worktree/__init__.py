@@ -21,10 +21,10 @@ its modification time.
     commit         committing the changes of a directory, without staging them first
     git            a Git repository around the directory
 
-A command that writes records its target commit in `.lakefs_ref.yaml` first and moves `at_head`
-last. Meanwhile, each file has the bytes of the base, of the target, or of the user. So any later
-command can finish the work of a killed command: a file with the bytes of base or target is not a
-change.
+Before a command writes files, it records its target commit in `.lakefs_ref.yaml`; afterwards it
+sets `at_head` to this commit. Meanwhile, each file has the bytes of the base, of the target, or of
+the user. So any later command can finish the work of a killed command: a file with the bytes of
+base or target is not a change.
 
 May import `repository` and what is below.
 """

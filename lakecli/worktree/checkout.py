@@ -72,8 +72,8 @@ class Brought:
         failures: (path, reason) of objects that could not be fetched; if there are any, the update
             is unfinished.
         kept: the number of files that were overwritten or removed on request, and kept for undo.
-        blocked: those conflicts in which the user's file or directory is in the way of another
-            file.
+        blocked: paths of the conflicts in which a file or directory of the user is in the way of
+            another file.
     """
 
     commit: Commit
@@ -212,7 +212,7 @@ class _Bringing:
     # -- what is to be done ------------------------------------------------------------------
 
     def _was_blocked(self, path: bytes) -> bool:
-        """Return whether a path was already blocked, and does not differ from base to target."""
+        """Return whether a path was already blocked, and is the same in the base and the target."""
         find, trees = self._worktree.find, (self._worktree.base_tree, self._target.metarange_id)
         return path in self._worktree.blocked and len({find(tree, path) for tree in trees}) == 1
 

@@ -12,10 +12,10 @@ home::
     record (64 bytes)        inode, size, mtime, ctime, the BLAKE3 of the base's bytes
 
 Inode 0 means that no file was seen with these bytes. 32 zero bytes instead of a BLAKE3 mean that
-the base does not record the BLAKE3 of the object. A state is recorded only if the file cannot keep
-it through a later change: see `is_settled`.
+the base does not record the BLAKE3 of the object. A state is recorded only if every later change of
+the file will change the state, too: see `is_settled`.
 
-The index of a deleted directory is deleted. The index is kept if the directory may only be out of
+The index of a deleted directory is deleted. The index is kept if the directory may exist out of
 reach, for example on a disk that is not mounted.
 """
 

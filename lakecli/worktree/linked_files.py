@@ -8,8 +8,8 @@ object gets its old bytes back. If bytes were only appended, the old bytes are t
 file; otherwise they are read from the file that was uploaded.
 
 The executable bit is recorded in lakectl's metadata for POSIX permissions. The key begins with
-``::lakefs::``, so the comparison of entries ignores it: a file of which only this bit has changed
-counts as unchanged, and the bit is recorded when the file's bytes change.
+``::lakefs::``, so the comparison of entries ignores it: a file counts as unchanged if only this bit
+has changed, and the new bit is recorded when the file's bytes change.
 """
 
 import errno

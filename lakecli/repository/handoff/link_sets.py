@@ -188,7 +188,7 @@ def new_set(
 
 
 def _part_size(max_size: int, count: int) -> int:
-    """Return the part size for a set of `count` links, in bytes, whole MiB; 0: do not use parts."""
+    """Return the size in bytes, whole MiB, of the parts of a set's objects; 0: do not use parts."""
     size = max(SMALLEST_PART, -(-max_size * count // (MAX_PART_LINKS << 20)) << 20)
     return size if size < max_size else 0
 

@@ -63,7 +63,7 @@ def origin_of(url: str) -> str:
 
 
 def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") -> str:
-    """Return the beginning of a page, up to its heading.
+    """Return the beginning of a page, including its heading.
 
     Args:
         title: the title of the page, HTML-escaped.

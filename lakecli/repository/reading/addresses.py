@@ -378,7 +378,7 @@ class Trust(NamedTuple):
 
     def allowing(self, *places: str) -> str:
         """Return the command line that allows some places for this repository only."""
-        has_settings = self.repository and "/" not in self.repository  # a name, no namespace
+        has_settings = self.repository and "/" not in self.repository  # a name, not a namespace
         key = f"repo.{self.repository}.{SETTING}" if has_settings else SETTING
         # Spaces and commas separate a list: a place that contains one is replaced by its parent.
         cut = [re.split(r"(?=/[^/]*[,\s])", place)[0] for place in places]

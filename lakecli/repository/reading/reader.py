@@ -171,4 +171,4 @@ def open_reader(
         try:
             yield reader
         finally:
-            reader.close()  # before its transaction
+            reader.close()  # before the transaction that it reads from ends

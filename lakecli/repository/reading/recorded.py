@@ -233,7 +233,7 @@ def _digest(store: ObjectStore, key: str, checksum: str, tag: str) -> str:
 
 
 class Hasher(Protocol):
-    """A hasher: the methods that the hashes of the standard library and of BLAKE3 share."""
+    """The methods that the hashers of `hashlib` and of `blake3` share."""
 
     def update(self, data: bytes, /) -> object:
         """Add bytes to the hashed data."""

@@ -118,7 +118,7 @@ class Past:
         yield from _first(oldest, list(islice(self._iter_own(kind, name), len(own), None)))
 
     def _iter_shared(self, kind: RefKind, name: str) -> Iterator[RecordedMove]:
-        """Yield a ref's moves in the bucket, newest first; read only moves that are not kept."""
+        """Yield a ref's moves in the bucket, newest first; only moves not kept here are read."""
         last = None
         for move in iter_known_moves(self._txn, self._repository, kind, name):
             if last is not None and move.sequence != last - 1:
@@ -316,7 +316,7 @@ def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
         if count > modifier.number:
             stood = move.after
             break
-        stood = move.before  # of the oldest move: nothing earlier is known
+        stood = move.before  # after the loop: the commit before the oldest known move
     if not count:
         raise _never_moved(ref)
     if count < modifier.number or (count == modifier.number and stood is None):

@@ -71,7 +71,7 @@ class _Counter:
             self.add(path, staged)
 
     def add(self, path: bytes, staged: bytes | None, *, step: int = 1) -> None:
-        """Count the record staged at a path; subtract a removed record with a `step` of -1."""
+        """Count the change that a staged record makes; with a `step` of -1, subtract it."""
         self.read += 1
         if staged is not None:
             committed = self._points.find(self._view.commit.metarange_id, path)

@@ -77,7 +77,7 @@ def is_marker(name: bytes, size: int) -> bool:
 
 
 class FileStamp(NamedTuple):
-    """The metadata of a file that change when the file is modified or replaced."""
+    """File metadata, part of which changes whenever the file is modified or replaced."""
 
     device: int
     inode: int
