@@ -1,4 +1,4 @@
-"""Export one part: copy the objects of its interval to the destination, verified.
+"""Export one part: copy the objects of its interval to the destination, and verify them.
 
 A part, and the `Job` that all parts share, are sent to executors, so they consist of plain values.
 """

@@ -1,4 +1,4 @@
-"""Open files, which are read block by block, and uploaded as a whole when they are closed."""
+"""Files of the file system: read block by block, or uploaded as a whole when they are closed."""
 
 import atexit
 import io

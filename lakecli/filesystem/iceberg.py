@@ -11,7 +11,7 @@ FileIO to read the metadata file, and a second one, from the properties in that 
 else. So the first FileIO adds the property `TABLE` to the metadata, with a value that only this
 process can make, and removes properties that only a catalog may set: names of Python classes,
 servers and credentials. To purge a table, pyiceberg creates a third FileIO, from the properties of
-the catalog. It is bound to the table whose metadata file the thread has read last.
+the catalog. The third FileIO is bound to the table whose metadata file the thread has read last.
 """
 
 from __future__ import annotations

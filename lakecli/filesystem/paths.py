@@ -3,7 +3,7 @@
 Paths have the form ``demo/main/tables/a.parquet``, optionally with ``lakefs://``. A repository that
 is read without a clone is named by its namespace: ``s3://bucket/sales@main/a.parquet``.
 
-lakecli's errors are translated into those that Python programs expect of files.
+lakecli's errors are translated into the exceptions that Python programs expect of file operations.
 """
 
 import errno

@@ -2,10 +2,10 @@
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
 of the previous one. To list from several positions at the same time, lakecli needs keys in the
-middle. It finds them with a few dozen requests. Each requests the first key after all keys that
-share a prefix with a known key; the prefixes get longer and longer. On Spark, executors divide the
-pieces further until all pieces are small or there are many. Then small neighbouring pieces are
-joined again.
+middle of the listing. It finds them with a few dozen requests. Each asks for the first key after
+all keys that share a prefix with a known key; the prefixes get longer and longer. On Spark,
+executors divide the pieces further until all pieces are small, or until there are many pieces. Then
+small neighbouring pieces are joined again.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,10 +5,10 @@ column            also called                           holds
 ================  ====================================  =========================================
 path              key                                   path below the destination
 physical_address  address, uri, url                     URI of the object: s3://BUCKET/KEY, …
-size              size_bytes                            bytes
-checksum          etag, e_tag                           changes with the contents
-mtime             last_modified, modified_at            optional: RFC 3339 or unix seconds; now
-content_type      mime_type                             optional: none
+size              size_bytes                            size in bytes
+checksum          etag, e_tag                           text that changes with the contents
+mtime             last_modified, modified_at            RFC 3339 or unix seconds (default: now)
+content_type      mime_type                             content type (default: none)
 ================  ====================================  =========================================
 
 Column names are case-insensitive; other columns are ignored. CSV has the names in its first line.

@@ -1,4 +1,4 @@
-"""The rows of a manifest: the names of its columns, what their values mean, and reading them.
+"""Read the rows of a manifest: the names of its columns, and the meaning of their values.
 
 Text is read line by line, which needs no other package; Parquet is read by Arrow, in bulk. Both
 readers interpret the same values in the same way, and refuse the same values. Through Spark, rows

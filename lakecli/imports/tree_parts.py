@@ -1,10 +1,10 @@
-"""One part of a tree: read the branch's records in its interval, write it, and join all parts.
+"""Write one part of a tree independently of the other parts, and join all parts into the tree.
 
-The end of a range depends on where the range began, except at keys where x mod N is 0: a range
-always ends at such a key (see `lakecli.committed.splitter`). So a part can be made independent of
-the records before and after it. The records up to the first such key are returned as the *head*.
-After the head, ranges are written. The records after the last finished range are returned as the
-*tail*. `join_parts` writes tails and heads.
+The end of a range depends on where the range began, except at keys whose number (`key_number`) is a
+multiple of N: a range always ends at such a key (see `lakecli.committed.splitter`). So a part can
+be written independently of the records before and after it. The records up to the first such key
+are returned as the *head*. After the head, ranges are written. The records after the last finished
+range are returned as the *tail*. `join_parts` writes tails and heads.
 
 `rebuild_heads` rebuilds the trees that lakeFS wrote at the heads of branches. On Spark, it uses the
 same parts: each part consists of consecutive ranges of a lakeFS tree.

@@ -10,8 +10,9 @@ The namespace can belong to lakeFS or to lakecli:
 
 - A *borrowed* namespace belongs to lakeFS. It is read and never written. Commits made here are
   written to a directory of this machine (`lakecli.stores.overlay`) and cannot be pushed.
-- A namespace that was *taken over* has a ``repository.json`` and works as any other. lakeFS's
-  server and its garbage collection do not see what lakecli writes, and must be stopped.
+- A namespace that was *taken over* has a ``repository.json`` and works like any other. lakeFS's
+  server and its garbage collection do not know the objects that lakecli writes, so they must be
+  stopped.
 
 Taking a newer dump is like fetching from the bucket, except that branches move:
 
@@ -20,9 +21,9 @@ Taking a newer dump is like fetching from the bucket, except that branches move:
 - If a branch has diverged, it stays. lakeFS's branch is created beside it as ``lakefs:NAME``, which
   follows later dumps. No branch of lakeFS has a colon in its name.
 - If lakeFS has moved a branch back to an older commit, and all commits of the branch here came from
-  lakeFS, the branch stays. It is reported with the command that follows lakeFS. If commits of
-  lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch is created
-  beside it, as for a branch that has diverged.
+  lakeFS, the branch stays. The report names a command that moves the branch back, too. If commits
+  of lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch is
+  created beside it, as for a branch that has diverged.
 - A dump is older than an earlier dump if the earlier dump has all its commits, and more commits.
   The older dump is reported and not taken: this repository has all its commits, and since then
   lakeFS has moved its branches.

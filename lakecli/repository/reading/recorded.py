@@ -11,8 +11,8 @@ object by `locate`, which returns a store that reads only the recorded object:
   it is hashed. The part is read only if the file was not replaced after it was compared.
 - A version of an object never changes, nor does a file that lakeFS has written itself.
 
-If the condition fails, the checksum may not be an ETag of this store. Then `compare` compares the
-object, and it is read only if it was not replaced after it was compared.
+A condition that fails proves no change, because the checksum may not be an ETag of this store. Then
+`compare` compares the object, and it is read only if it was not replaced after it was compared.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How many uncommitted changes of each kind a branch has, kept in the row of its staging token.
+"""Count the uncommitted changes of a branch, and keep the counts in the row of its staging token.
 
 Counting reads all staged records, and the committed tree under them. So the row keeps the counts,
 and the staging areas, the tree and the last log operation for which they are valid. The log has

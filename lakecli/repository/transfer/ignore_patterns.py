@@ -11,7 +11,7 @@ quickly.
 `Patterns` is a list of patterns; `Selection` chooses the objects of a recursive transfer. `Ignore`
 reads the `.lakefsignore` of a directory and of the directories above it. A `.lakefsignore` applies
 to files that are not in the base commit yet. A deeper `.lakefsignore` has precedence; within one
-`.lakefsignore`, the last pattern that matches.
+`.lakefsignore`, the last matching pattern decides.
 
 A pattern is matched against the path relative to the transferred directory. ``*``, ``?`` and
 ``[…]`` do not match a slash, ``**/`` does. A pattern without a slash, except at its end, matches at

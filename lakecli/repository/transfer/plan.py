@@ -1,4 +1,4 @@
-"""The results of a dry run: the step that would be taken for each path, and the totals."""
+"""Results of transfers: the report of a transfer, and the steps and totals of a dry run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
