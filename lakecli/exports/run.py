@@ -158,7 +158,10 @@ def export(
 def write_status(
     repository: Repository, job: Job, ref: str, report: ExportReport, started_at: datetime
 ) -> str:
-    """Write the report ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``."""
+    """Write the report, and return its key.
+
+    The key is ``_lakecli_export_<commit>_<time>_{SUCCESS|FAILURE}.json``.
+    """
     finished_at, outcome = repository.lake.runtime.now(), report.outcome
     result = "FAILURE" if outcome.failed else "SUCCESS"
     fields = {

@@ -384,7 +384,7 @@ def _times(column: Any, name: str) -> list[int]:  # noqa: ANN401
 
 
 def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str) -> list[T]:
-    """Parse values one by one; an error has the position of the value's row."""
+    """Parse values one by one; record the position of a bad value in the error."""
     found: list[T] = []
     try:
         for value in values:

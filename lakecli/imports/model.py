@@ -97,7 +97,7 @@ class Failures:
 
 
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
-    """Leave out rows that cannot be recorded below `prefix`, and record why."""
+    """Return the rows with valid paths and sizes; add the others to `failures`, with the reason."""
     longest = MAX_PATH_SIZE - len(prefix)
     shortest = 0 if prefix else 1
     sizes = list(map(len, rows.keys))

@@ -323,7 +323,7 @@ class _Bringing:
                 yield path, value
 
     def _has_base(self, path: bytes, value: bytes | None) -> bool:
-        """Return whether the base, and so an unchanged file, has the bytes of an entry."""
+        """Return whether an entry has the bytes of the base, and so those of an unchanged file."""
         tracked = self._worktree.index.find(path)
         if tracked is None or value is None:
             return tracked is None and value is None

@@ -100,7 +100,7 @@ def keep(
 
 
 def _bring_in(worktree: Worktree, paths: Sequence[bytes], options: UploadOptions) -> list[Change]:
-    """Upload files to the namespace, and return their encoded entries by path."""
+    """Upload files to the namespace, and return (path, encoded entry) of each."""
     upload = Uploader(worktree.repository, worktree.link.ref, options)
     opener = FileOpener(os.fsencode(worktree.root), worktree.links)
     files = {}

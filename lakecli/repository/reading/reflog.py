@@ -165,7 +165,11 @@ class Past:
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, newest first, back to a date; tolerate short runs with earlier dates."""
+    """Yield operations, newest first, back to a date.
+
+    A wrong clock may have dated some operations too early. So a run of fewer than `_MISDATED`
+    operations with earlier dates does not end the search.
+    """
     older: list[Operation] = []
     for operation in operations:
         older.append(operation)

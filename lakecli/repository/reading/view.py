@@ -80,7 +80,11 @@ class View:
         return find(self.repository.trees, self.commit.metarange_id, path)
 
     def entry(self, path: bytes) -> Entry:
-        """Return the entry at a path."""
+        """Return the entry at a path.
+
+        Raises:
+            NotFound: there is no object at the path; the hint may name a similar path.
+        """
         from lakecli.committed.values import decode_entry
 
         value = self.find(path)
@@ -170,7 +174,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 
 def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return the branch or workspace with a name; a workspace is returned as a `Branch`, too."""
+    """Return the branch or workspace called `name`; a workspace is returned as a `Branch`, too."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
@@ -197,7 +201,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
 
 
 def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Resolved":
-    """Resolve a ref expression for reading; hints of errors name this repository.
+    """Resolve a ref expression for reading; the hints of errors are for this repository.
 
     Raises:
         UsageError: the expression is malformed.

@@ -122,7 +122,7 @@ class Stager:
         staged: Sequence[tuple[bytes, bytes | None]],
         kind: str,
     ) -> bool:
-        """Stage changes in one transaction, if `source` still has this tree and staged values."""
+        """Stage changes in one transaction, if `source` still has the given tree and values."""
         with self._repository.lake.kv.write() as txn:
             view = view_of_branch(self._repository, txn, source)
             is_same_tree = view.commit.metarange_id == tree  # compared by ID, not read
@@ -303,11 +303,11 @@ def batches_of(view: View, path: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
 
 
 def claimed_batches(view: View, below: bytes, target: bytes) -> Iterator[list[Change]]:
-    """Yield the entries below a directory in batches, with new paths, and claimed for staging.
+    """Yield (path, encoded entry) below a directory in batches, claimed for staging elsewhere.
 
     Args:
         below: the directory, with its trailing slash.
-        target: the directory that replaces `below` in the resulting paths.
+        target: the directory that will replace `below` in the paths.
 
     Raises:
         UsageError: a resulting path is too long; raised before the first batch.
