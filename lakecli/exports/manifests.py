@@ -70,7 +70,7 @@ def write_manifest(
     """Write a manifest of the committed objects of a ref below a directory.
 
     Args:
-        prefix: a directory of the ref, or ``b""``; paths in the manifest are below it.
+        prefix: a directory of the ref, or ``b""``; paths in the manifest are relative to it.
 
     Raises:
         NotFound: the ref does not exist, or nothing is below the prefix.

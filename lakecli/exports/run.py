@@ -88,8 +88,8 @@ class ExportReport:
 
     Attributes:
         since_commit_id: the commit of `ExportOptions.since`, if given.
-        since_was_exported: whether the destination has a report that `since_commit_id` was
-            exported; ``None`` if `since_commit_id` is ``None``.
+        since_was_exported: whether the destination has the report of a successful export of
+            `since_commit_id`; ``None`` if `since_commit_id` is ``None``.
         destination: the normalised URI of the destination.
         outcome: counts, and the failures in path order.
         status: key of the status report below the destination; ``""`` in a dry run.
@@ -364,7 +364,7 @@ class _Rounds:
 
 
 def holds_success(repository: Repository, job: Job) -> bool:
-    """Return whether the exported tree has an object at the path of lakecli's marker."""
+    """Return whether the exported tree has an object at the path of lakecli's ``_SUCCESS``."""
     return find(repository.trees, job.tree, job.prefix + SUCCESS.encode()) is not None
 
 

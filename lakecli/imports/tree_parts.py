@@ -274,7 +274,7 @@ PART_ENTRIES: Final = 1_000_000
 
 
 class RangesPart(NamedTuple):
-    """Consecutive ranges of a tree, by their positions."""
+    """Consecutive ranges of a tree, from the position `first` up to, but not including, `last`."""
 
     tree: MetarangeId
     first: int

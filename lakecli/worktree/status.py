@@ -50,7 +50,7 @@ class Status(NamedTuple):
         base: the commit that the directory was last synced with; ``None`` before its first
             checkout.
         head: the commit that the ref of the directory names now.
-        items: the changed paths, in path order, including unresolved paths, as conflicts.
+        items: the changed paths, in path order; unresolved paths are included as conflicts.
     """
 
     base: CommitId | None

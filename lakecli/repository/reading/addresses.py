@@ -174,8 +174,8 @@ class Resolver:
 def is_key(address: str) -> bool:
     """Return whether a relative address is a valid key in the namespace.
 
-    It is not valid if it is empty or absolute, or has an empty, ``.`` or ``..`` component: it could
-    then lead out of the namespace.
+    It is not valid if it is empty or absolute, or has a NUL, or an empty, ``.`` or ``..``
+    component: it could then lead out of the namespace.
     """
     return {"", ".", ".."}.isdisjoint(address.split("/")) and "\0" not in address
 
