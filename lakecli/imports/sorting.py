@@ -88,7 +88,7 @@ def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> I
         path: the file for the sorted rows; the caller deletes it.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
-        # The file need not survive a crash: no other process uses it.
+        # The file need not survive a crash: a later run sorts the manifest again.
         store.execute("PRAGMA journal_mode = OFF")
         store.execute("PRAGMA synchronous = OFF")
         store.execute(_CREATE)

@@ -7,7 +7,7 @@ from the source of a merge, and from the data to be committed::
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are searched for hooks, so the search costs others nothing.
+Only repositories that came from lakeFS are searched for hooks, so others have no cost from this.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

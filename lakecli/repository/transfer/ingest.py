@@ -178,7 +178,7 @@ class Ingest:
         self.written: set[str] = set()
         self._store = store
         self._guard = guard
-        # Without garbage collection, it does not matter which objects existed before.
+        # If no garbage was ever collected, it does not matter which objects existed before.
         self._looks = guard.begin()
         self._is_local = is_local(store.uri)
         self._batch = cast("LocalBatch", store.batch()) if self._is_local else None
@@ -413,7 +413,7 @@ class Ingest:
         return Ingested(digest, size)
 
     def has(self, digest: str, size: int) -> bool:
-        """Return whether the namespace has an object of this name and size; do not read it."""
+        """Return whether the namespace has an object of this BLAKE3 and size; do not read it."""
         try:
             is_present = self._store.head(data_key(digest)).size == size
         except (ObjectNotFound, PermissionDenied):
