@@ -1,15 +1,13 @@
 """How slowly a server may answer: a deadline up to the body, and a minimum rate for the body.
 
-HTTP clients have only the time limit of a socket, which starts again with each byte that arrives:
-an answer that comes byte by byte would be read forever. Here the time spent waiting for an answer
-is added up. Status line, interim answers and headers must be complete within a time limit, and a
-body must arrive at a minimum rate. The time that the reader of a body needs for its own work does
-not count.
+HTTP clients rely on the timeout of the socket, which restarts with each byte that arrives, so they
+never give up on a server that sends one byte at a time. This module adds up the time spent waiting
+for an answer. Status line, interim answers and headers must be complete within a time limit, and a
+body must arrive at a minimum rate. Time that the caller spends between two reads does not count.
 
-`bounded` makes a connection of any client that builds on `http.client` follow these limits:
-`http.client` itself, `urllib3`, and the SDKs, which all build on it. Sending a request has no
-deadline as a whole, but fails if the server stops receiving; the wait for the answer begins when
-the whole request was sent.
+`bounded` applies these limits to the connections of `http.client` and of the clients built on it:
+`urllib3` and the SDKs. A request may take any time to send, but sending fails if the server stops
+receiving. The wait for the answer begins when the whole request has been sent.
 """
 
 import time
@@ -30,7 +28,7 @@ CONNECT_TIMEOUT: Final = 10.0
 """Seconds to connect, TLS included."""
 
 LONGEST_WORK: Final = 600.0
-"""Seconds that a server may take to copy or join an object while it sends blanks as its answer.
+"""Seconds that a server may take to copy or join an object while it sends blanks instead of a body.
 
 S3 takes minutes to join many parts.
 """
@@ -38,14 +36,16 @@ S3 takes minutes to join many parts.
 _PIECE: Final = 60 << 10
 """Bytes of a request that are sent at a time.
 
-The time limit applies to each piece, so 1 KiB per second is fast enough by default.
+The time limit applies to each piece, so with the default limit of a minute, a server must receive
+1 KiB per second.
 """
 
 _LONGEST_LINE: Final = 64 << 10
 _MAX_HEAD: Final = 1 << 20
 """Largest size of everything before a body, in bytes.
 
-The lines between chunks may have this size plus three quarters of the received bytes.
+In a chunked body, the lines between the chunks may add up to this size plus three quarters of the
+bytes received so far.
 """
 
 
@@ -181,7 +181,7 @@ class _Raw(RawIOBase):
         self._server = server
         self._file = sock.makefile("rb", buffering=0)
         self._limits = limits
-        # A client may have set a shorter time, as for a server that tells about this machine.
+        # A client may have set a shorter timeout, such as for the metadata service of a machine.
         chosen = sock.gettimeout()
         self._timeout = min(limits.timeout, limits.timeout if chosen is None else chosen)
         self._window = self._timeout

@@ -1,9 +1,8 @@
 """Limits for responses that the SDKs receive through the package `requests`.
 
 `requests` reads a whole response, however long it is and however long it takes, and follows
-redirects to any host. With this module, an error is raised if a body has more bytes than were
-requested, or is too slow, and for every redirect. An upload may continue only at the server at
-which it began.
+redirects to any host. This module raises an error for every redirect, and for a body that is longer
+than requested or too slow. An upload may only continue on the server on which it began.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +62,7 @@ class _BoundedBody:
     """A body of limited length; everything else is delegated to `raw`.
 
     Args:
-        error: a function that returns the error for a longer body; ``None``: a longer body is cut.
+        error: a function that returns the error for a longer body; ``None``: truncate the body.
     """
 
     def __init__(self, raw: Any, limit: int, error: Callable[[], Exception] | None) -> None:  # noqa: ANN401 - urllib3's
@@ -87,7 +86,7 @@ class _BoundedBody:
             return
 
     def read(self, *_: object, **__: object) -> bytes:
-        """Refuse every read except by `stream`, which counts the bytes."""
+        """Raise an error: only `stream`, which counts the bytes, may read the body."""
         raise responses.UnusableAnswerError("it is read without a bound")
 
 
@@ -116,11 +115,12 @@ class BoundedAdapter(HTTPAdapter):
         """Send a request.
 
         Args:
-            stream: whether the body of the response is an object, of the size that was requested.
+            stream: whether the response body is the content of an object; its size limit is then
+                that of the requested range.
 
         Raises:
-            UnusableAnswerError: the response is a redirect, or another part of an object than the
-                requested one, or makes an upload continue at another server.
+            UnusableAnswerError: the response is a redirect, is not the requested part of the
+                object, or directs an upload to another server.
             RangeIgnoredError: the response is the whole object instead of the requested part.
         """
         answer = super().send(request, stream=stream, **options)

@@ -60,7 +60,7 @@ PART_SIZE: Final = 8 << 20
 """Smallest part size of a multipart upload, in bytes; most objects are uploaded in such parts."""
 
 LEFT_OVER: Final = timedelta(days=1)
-"""How long a temporary file is kept that no process has locked."""
+"""Age from which a temporary file that no process has locked counts as a leftover."""
 
 _SHOWN: Final = 4
 
@@ -296,7 +296,7 @@ class Settles(Protocol):
     """A store that may return objects before they are durable: a power cut could remove them."""
 
     def settle(self, key: str) -> None:
-        """Make an object durable that was just read, whoever wrote it.
+        """Make an object durable that the caller has just read, no matter who wrote it.
 
         Raises:
             Unreachable: syncing failed, so the object may be lost.
@@ -304,7 +304,9 @@ class Settles(Protocol):
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make an object durable that exists although its write seemed to fail.
+    """Make an existing object durable, after the write that created it seemed to fail.
+
+    Does nothing on stores whose objects are always durable (without `Settles`).
 
     Raises:
         Unreachable: syncing failed, so the object may be lost.

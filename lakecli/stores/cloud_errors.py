@@ -117,7 +117,7 @@ def split_server(url: str, what: str) -> SplitResult | None:
     """Split the URL of a server, ``http[s]://HOST[:PORT]``; return ``None`` for any other text.
 
     Args:
-        what: the setting that has the URL, for the error message.
+        what: name of the setting that contains the URL, for the error message.
 
     Raises:
         UsageError: the URL has a user or a password, which the error does not repeat.
@@ -150,9 +150,10 @@ class Translator(ABC):
         refused: error template for any other refusal.
         by_class: error templates by the name of the SDK's exception class, or of its nearest base
             class.
-        order_hint: what to use instead of a bucket that lists keys in another order.
+        order_hint: the hint for a bucket that does not list keys in byte order; it names an
+            alternative.
         bundle: the variable that names the file of trusted certificates.
-        anonymous: the setting that makes requests carry no credentials; ``""``: they carry them.
+        anonymous: the setting that turns credentials off; ``""``: requests have credentials.
     """
 
     again: ClassVar[str]
@@ -180,7 +181,7 @@ class Translator(ABC):
         """
         try:
             yield key
-        except errors.LakeError:  # of a body that is read, for example
+        except errors.LakeError:  # for example raised by the body of an upload
             raise
         except Exception as error:
             known = self.known(error, key, may_be_absent=may_be_absent)
@@ -203,7 +204,7 @@ class Translator(ABC):
 
         slow = slow_answer_of(error)
         if slow is not None:
-            # It may be one that credentials come from.
+            # The slow server may be the one that issues credentials, not the store.
             return self.error(SLOW, key, text=str(slow), server=slow.server or self._host())
         found = self._of_answer(error, key, may_be_absent=may_be_absent)
         found = found or obstacle_of(error, self._host, bundle=self.bundle)
@@ -213,7 +214,7 @@ class Translator(ABC):
         """Return the error for a template, about one object or the bucket."""
         what = repr(f"{self._bucket}/{key}") if key else self._bucket
         details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
-        # Where the configuration is wrong, the host is unknown; those words do not name it.
+        # If the configuration is wrong, the host is unknown; the templates for it name no host.
         if "{host}" in words.message:
             details["host"] = self._host()
         if self.anonymous and issubclass(words.error, errors.PermissionDenied):

@@ -36,10 +36,10 @@ class SdkClient(Protocol):
     def write(
         self, name: str, data: bytes, attributes: Attributes, condition: Condition, *, repeats: bool
     ) -> Version:
-        """Write an object by one request. Without a condition, the request may be repeated.
+        """Write an object by one request, which is retried if it has no condition.
 
-        With `repeats` a conditional request is repeated, too, although the first attempt may
-        have written the object.
+        With `repeats`, a conditional request is retried, too, although the first attempt may have
+        written the object.
         """
 
     def write_stream(
@@ -144,7 +144,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @abstractmethod
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        """Delete objects by one request; return the names of those that are left, each with why."""
+        """Delete objects by one request; return the failures, each with its reason."""
 
     def batch(self) -> "ParallelBatch":
         """Start a batch of parallel create-only requests."""
@@ -230,7 +230,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
 
     def _check_bucket_once(self) -> None:
-        """Raise `BucketNotFound` if "not found" was about the bucket; check once per store."""
+        """Raise `BucketNotFound` if the bucket is missing; once it was found, check no more."""
         if self._bucket_exists:
             return
         try:
@@ -242,7 +242,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         self._bucket_exists = True
 
     def _check_absent(self, key: str) -> None:
-        """Raise `ConditionFailed` if the key exists, before a large body is sent."""
+        """Raise `ConditionFailed` if the key exists, so that no large body is sent in vain."""
         with suppress(contract.ObjectNotFound):
             self.head(key)
             raise contract.ConditionFailed(f"object is there already, nothing was written: {key!r}")
@@ -338,7 +338,7 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
 
 WORKERS = 16
 WAITING = 16
-"""Number of bodies that may wait for a worker; they and the bodies being sent are in memory."""
+"""Number of bodies that may wait in memory for a worker, besides the bodies being sent."""
 
 
 class ParallelBatch:

@@ -41,7 +41,7 @@ class ConditionFailed(LostRace):
 
 
 class NotAllowed(PermissionDenied):
-    """The credentials are valid, and permissions refuse what was asked with them."""
+    """The credentials are valid but lack the permission for a request."""
 
 
 class ObjectArchived(Refused):
@@ -198,8 +198,8 @@ class ObjectStore(Protocol):
 
         Args:
             matching: the ETag that the object must have, as in `ObjectInfo`; the version if the
-                store has no ETags, or the MD5 if it reports one; ``""``: any object is accepted. It
-                is sent as a condition if the store has such a condition, and is always compared
+                store has no ETags, or the MD5 if it reports one; ``""``: any object is accepted.
+                The tag is sent as a condition if the store supports one, and is always compared
                 with the response.
 
         Raises:
@@ -295,8 +295,8 @@ class WriteBatch(Protocol):
         have damaged, so that no later flush makes them visible; write them again.
 
         Returns:
-            The keys of objects that existed already and were not changed, if the store's responses
-            contain this; a directory returns none.
+            The keys of objects that existed already and were not changed, as far as the store's
+            responses show; a directory returns none.
         """
 
 
@@ -317,7 +317,8 @@ class Guard(Protocol):
         Args:
             found: keys of objects that existed already.
             written: keys of new objects, which must be durable.
-            whole: whether the objects refer to other objects that are not listed here.
+            whole: whether the objects refer to other objects that are missing from `found` and
+                `written`.
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
@@ -353,7 +354,7 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
 
 
 def find_info(store: ObjectStore, key: str) -> ObjectInfo | None:
-    """Return what `store.head` returns; ``None`` if there is no object."""
+    """Return the properties of an object, as `store.head` does; ``None`` if it does not exist."""
     try:
         return store.head(key)
     except ObjectNotFound:

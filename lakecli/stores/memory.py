@@ -6,7 +6,7 @@ storage namespace is expected::
     BUCKETS["lake"] = MemoryBucket()
     store = open_store("memory://lake/sales")
 
-The data ends with the process, so the command line has no such buckets.
+The data is lost when the process ends, so the command line does not support such buckets.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""Errors about a certificate or a proxy, which keep every request from reaching its server.
+"""Errors about a certificate or a proxy that keeps every request from reaching its server.
 
-Repeating the command does not remove such an obstacle. It is recognised by the causes of an SDK's
-error. The classes of the causes are compared by name, so that no library has to be imported.
+Repeating the command does not help. Such an error is recognised by the causes of an SDK's error,
+whose classes are compared by name, so that no library has to be imported.
 """
 
 import re
@@ -73,7 +73,7 @@ def _said(chain: list[BaseException]) -> str:
 
 
 def _server_in(chain: list[BaseException]) -> str:
-    """Return the host and port of the failed connection, or ``""``; it may be a login server."""
+    """Return the host and port of the failed connection (store or login server), or ``""``."""
     pools = (getattr(each, "pool", None) for each in chain)
     return next((f"{pool.host}:{pool.port}" for pool in pools if pool is not None), "")
 

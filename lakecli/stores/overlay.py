@@ -1,7 +1,7 @@
-"""A namespace that others own, combined with a directory of this machine.
+"""A namespace that others own, combined with a directory of this machine for all writes.
 
-An object is read from the directory if it exists there, else from the namespace. All writes go to
-the directory. So commits can be made on top of a namespace without writing to it.
+An object is read from the directory if it exists there, else from the namespace. So commits can be
+made on top of a namespace without writing to it.
 """
 
 from collections.abc import Callable, Iterable, Iterator

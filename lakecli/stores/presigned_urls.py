@@ -31,9 +31,10 @@ class PresignedUrl(NamedTuple):
         url: URL for one request; keep it secret.
         expires_at: time when the URL expires.
         headers: headers to send with the object in a PUT.
-        unsigned: ``None``, or for a URL without its signature (in hex at its end): the function
-            that signs, and the bytes to sign. The function raises `PermissionDenied` if a server
-            refuses to sign, and `Unreachable` if that server does not answer.
+        unsigned: ``None`` if the URL is signed. Otherwise the function that signs, and the bytes to
+            sign; the signature in hex is then appended to the URL. The function raises
+            `PermissionDenied` if a server refuses to sign, and `Unreachable` if that server does
+            not answer.
         fields: if not empty, fields to send before the object in a form (POST) instead of a PUT;
             keep them secret.
     """
@@ -72,7 +73,7 @@ class PresignRequest(NamedTuple):
             a PUT, the content type that the request must send.
         file_name: file name that a GET suggests to browsers (``Content-Disposition``).
         attachment: whether browsers save the object instead of showing it.
-        may_be_unsigned: whether the caller adds signatures that take long; see
+        may_be_unsigned: whether the store may leave a slow signature to the caller; see
             `PresignedUrl.unsigned`.
         max_size: largest number of bytes that a PUT may send. A store whose own limit is lower may
             ignore it. A store that cannot enforce it raises `Unsupported`.
@@ -97,7 +98,7 @@ LONGEST: Final = timedelta(days=7)
 """Longest lifetime of a URL: the limit of V4 signatures. It applies to Azure, too."""
 
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
-"""Characters that the plain form of a file name cannot contain: not printable ASCII, or quoted."""
+"""Characters not allowed in a plain file name: ``"``, percent, backslash, control, non-ASCII."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
@@ -140,8 +141,8 @@ def content_disposition(file_name: str, *, attachment: bool = False) -> str:
 
     With `attachment`, browsers save the object instead of showing it.
 
-    Old clients and curl read the plain form, in which ``_`` replaces all characters except harmless
-    ASCII.
+    The value has the name twice: encoded, and in a plain form for old clients and curl, in which
+    ``_`` replaces all characters except harmless ASCII.
     """
     plain = _NOT_PLAIN.sub("_", file_name)
     exact = quote(file_name.encode("utf-8", "surrogateescape"), safe="!#$&+-.^_`|~")
@@ -212,7 +213,7 @@ def v4_url(
     shared = _shared_query(v4, f"{name}/{scope}", moment, seconds, ";".join(sorted(signed)))
     said = response_headers(request).items()
     of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
-    # No name begins with another one, so the order is that of the names.
+    # No name is a prefix of another, so sorting the pairs sorts them by name.
     written = "&".join(
         sorted(shared + [f"{each}={_quoted(value)}" for each, value in of_object.items() if value])
     )

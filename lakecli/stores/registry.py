@@ -29,8 +29,8 @@ def open_store(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> 
 def prepare_namespace(uri: str, *, account: Account = NO_ACCOUNT) -> str:
     """Prepare a namespace: create a missing directory, or request the region of a bucket.
 
-    Buckets are not created. Call this only to create a repository: a directory that is missing
-    later is an unmounted disk, and must not be created.
+    Buckets are not created. Call this only to create a repository: if the directory of an existing
+    repository is missing, its disk is probably not mounted, and creating it would be wrong.
 
     Args:
         uri: URI of the namespace, in any spelling.

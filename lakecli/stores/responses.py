@@ -1,12 +1,12 @@
 """Checks of a store's responses before their use, the store's date, and debug messages.
 
 A response may come from a proxy, a login page, or another program at the store's address, and an
-attacker may have written the records in it. So each text that becomes part of a URL, a host, a
-header or a path has a grammar here, bodies have a size limit, and a page that is not a listing is
-an error, not an empty listing.
+attacker may have written the records in it. So this module checks each text that becomes part of a
+URL, a host, a header or a path against a grammar, and limits the size of bodies. A page that is not
+a listing is an error, not an empty listing.
 
-Each response is logged in one debug message, without secrets. The ``Date`` of its responses shows
-the clock of a store, without an extra request.
+Each response is logged in one debug message, without secrets. The ``Date`` headers of responses
+show a store's clock without an extra request.
 """
 
 import logging
@@ -167,7 +167,7 @@ def size_of_part(asked: str, answered: str) -> int:
         is_asked = first == int(wanted[1]) and last == (
             until if end is None or until is None else min(until, end)
         )
-    if not is_asked or last < first - 1:  # an emulator announces an empty part so
+    if not is_asked or last < first - 1:  # first - 1: an emulator's header for an empty part
         raise UnusableAnswerError("it is another part of the object than was asked for")
     return last - first + 1
 
@@ -224,7 +224,7 @@ class ServerDate:
         moment = date_of(header)
         try:
             return moment and moment + timedelta(seconds=self._clock() - then)
-        except OverflowError:  # of the year 9999
+        except OverflowError:  # a date in the year 9999
             return None
 
 

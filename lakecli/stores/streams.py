@@ -55,7 +55,7 @@ Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
 PART_WORKERS = 4
-"""Parts that are sent at the same time; an upload also reads one part, so five are in memory."""
+"""Number of parts that are sent at the same time; one more is being read, so five are in memory."""
 
 
 def read_exactly(body: BinaryIO, size: int) -> bytes:
@@ -137,7 +137,7 @@ def send_all(parts: Iterable[Part], send: Callable[[int, Part], Answer]) -> list
     """Send parts in parallel; return the results of `send` in the order of the parts.
 
     Args:
-        parts: the parts, requested one by one, so that only parts being sent are in memory.
+        parts: an iterable that is read as parts are sent, so that few parts are in memory.
         send: a function whose arguments are the number of a part, from 1, and the part.
     """
     from concurrent.futures import ThreadPoolExecutor
@@ -174,8 +174,8 @@ READ_SIZE: Final = 4 << 20
 def open_range(store: ObjectStore, key: str, *, start: int, length: int) -> BinaryIO:
     """Open bytes ``[start, start + length)`` of an object for one pass; the caller closes it.
 
-    A store with `OpensRanges` streams the bytes by a single request that is not repeated. From
-    other stores they are read piece by piece. Both ways need little memory.
+    A store with `OpensRanges` streams the bytes by a single request that is not repeated. Other
+    stores are read piece by piece, by one request for each `READ_SIZE` bytes.
 
     Raises:
         ObjectNotFound: no such key.
@@ -229,8 +229,8 @@ class _Range(PieceStream):
 class PieceReader:
     """A stream of pieces that withholds the last piece until the iterator has ended.
 
-    After the last piece, the iterator may still check the whole. If this check raises an error, a
-    request that sends the stream is never complete.
+    After the last piece, the iterator may still check all of the bytes. If this check raises an
+    error, the last piece is never sent, so the server does not accept an incorrect body.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

@@ -162,7 +162,7 @@ def _directory(path: str, text: str) -> NamespaceUri:
         )
     names = [name for name in path.split("/") if name not in {"", "."}]
     if ".." in names:
-        # After a symbolic link, '..' would name another directory than it seems to.
+        # After a symbolic link, '..' is the parent of the link's target, not of the link.
         raise UsageError(
             f"'..' in the path of a storage namespace: {text!r}",
             hint="write the directory without it, as `realpath` prints it",

@@ -164,7 +164,7 @@ class AzureClient:
         download = self._blob(name, version_id).download_blob(
             max_concurrency=1, decompress=False, raw_response_hook=answers.append, **options
         )
-        if not download.size:  # the SDK does not read the answer, and its connection stays open
+        if not download.size:  # the SDK does not read the answer, so its connection stays open
             answers[-1].http_response.internal_response.close()
         found = download.properties
         contract.check_matching(etag, name, str(found.etag or ""), md5_of(found))
@@ -265,7 +265,7 @@ class AzureClient:
         options: dict[str, Any] = {"delete_snapshots": "include", "raise_on_any_failure": False}
         try:
             answers = list(self._container.delete_blobs(*(blobs or names), **options))
-        except (ValueError, AttributeError) as error:  # how the SDK says that they are none
+        except (ValueError, AttributeError) as error:  # the SDK could not parse the answers
             raise responses.UnusableAnswerError("it is not one to a batch of deletions") from error
         if len(answers) != len(names):
             raise responses.UnusableAnswerError("it does not answer each request of a batch")
@@ -325,7 +325,7 @@ def md5_of(blob: BlobProperties) -> str:
 
 
 def _once(condition: Condition) -> dict[str, Any]:
-    """Return options that prevent the SDK from repeating a request, if it has a condition."""
+    """Return options that prevent the SDK from repeating a conditional request; else no options."""
     options = _options_of(condition)
     return options | _ONCE if options else options
 
@@ -385,7 +385,7 @@ class _Login:
         try:
             return self._credential.get_token(*scopes, **options)
         except ClientAuthenticationError as error:
-            said = _FAILED.search(str(error))  # a chain of credentials keeps no other cause
+            said = _FAILED.search(str(error))  # the SDK reports the causes only in this text
             raise obstacle_of(error, lambda: _LOGIN_SERVICE) or PermissionDenied(
                 "no credentials for Azure, or they are not accepted"
                 + (f": {one_line(said[1])}" if said else ""),

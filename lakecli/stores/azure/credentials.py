@@ -1,9 +1,8 @@
 """Credentials and endpoint of a storage account, and the URLs that they sign.
 
-Signed URLs are shared access signatures of single blobs. They use a version of the signature that
-every account and emulator accepts; the SDK can sign only with the newest version. With the key of
-an account, ``fs presign`` does not load the SDK, which would take longer than the rest of the
-command.
+Signed URLs have shared access signatures (SAS) for single blobs, in a version that every account
+and emulator accepts; the SDK can sign only with the newest version. With the key of an account,
+``fs presign`` does not load the SDK, which would take longer than the rest of the command.
 
 Credentials come from the variables that Azure's tools read, in this order:
 ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``, ``AZURE_STORAGE_SAS_TOKEN``, then
@@ -242,7 +241,7 @@ def sas_url(
             "",  # valid at once, whatever the store's clock says
             query["se"],
             f"/blob/{login.account}/{container}/{name}",
-            # Three kinds of agents for a delegated key, a stored policy for an account's.
+            # With a delegated key, three fields about agents; with an account's key, a policy.
             *((*signer.values(), "", "", "") if signer else ("",)),
             "",  # any address
             query["spr"],

@@ -92,7 +92,7 @@ _BY_CLASS = {
         PermissionDenied, "no credentials for the storage account {account!r}", HOW_TO_LOG_IN
     ),
     "DecodeError": BROKEN,
-    "HttpResponseError": BROKEN,  # without an answer: it broke off
+    "HttpResponseError": BROKEN,  # without a response: the connection broke
     "IncompleteReadError": BROKEN,
     "ServiceRequestError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
     "ServiceRequestTimeoutError": SILENT,
@@ -117,7 +117,7 @@ class AzureTranslator(Translator):
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
         while isinstance(error, TypeError | AttributeError):
-            error = error.__context__  # the SDK fails at a refusal in XML that has no message
+            error = error.__context__  # the SDK fails to parse an XML error without a message
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return None

@@ -8,8 +8,8 @@ kept: directory markers have one.
 
 Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
 everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
-contents of a directory right after its name, before longer names that begin with it. Only a listing
-of the whole directory could correct this order, so it is an error.
+contents of a directory right after its name, before longer names that begin with it. Sorting such a
+listing would require the whole directory in memory, so this order is an error.
 
 For conditions, the version of a blob is its ETag; version IDs name the old versions that Azure
 keeps.

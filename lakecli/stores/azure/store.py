@@ -47,7 +47,7 @@ _ARCHIVE: Final = "Archive"
 """The access tier whose blobs cannot be read."""
 
 TRIES: Final = 5
-"""Number of attempts to read or renew an object that others replace repeatedly."""
+"""Number of attempts to read or renew an object that other processes keep replacing."""
 
 
 class AzureStore(MatchingCloudStore["AzureClient"], Renews):
@@ -74,7 +74,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         super().__init__(root, prefix, translator)
         self.account = account
         self.container = container
-        self._bucket_exists = True  # Azure's errors tell a missing container from a missing blob
+        self._bucket_exists = True  # no check: Azure has different errors for container and blob
 
     def _get(
         self, key: str, start: int, length: int | None, matching: str, version_id: str
@@ -85,7 +85,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         for _ in range(TRIES):
             info = self.head(key, version_id=version_id)
             contract.check_matching(matching, key, info.etag, info.md5)
-            # Replaced between the two requests, it may have another end.
+            # A blob that was replaced between the two requests may have another size.
             with suppress(ConditionFailed):
                 first = max(info.size + start, 0)
                 return self._read(key, first, None, version_id, etag=info.version)

@@ -1,9 +1,9 @@
 """Multipart uploads on Azure, which another process can resume; see `lakecli.stores.capabilities`.
 
-Azure has no multipart uploads, only uncommitted blocks of a blob, each with a name and a size. The
-name of a block records the rest: the upload, when the upload began, the number of the part, and
-when the part was sent, by the store's clock. An upload begins with a block 0 of one byte, which is
-never committed; the block 0 of an aborted upload has two bytes.
+Azure has no multipart uploads, only uncommitted blocks of a blob, each with a name and a size. So
+the name of a block records the upload, when the upload began, the number of the part, and when the
+part was sent, by the store's clock. An upload begins with a block 0 of one byte, which is never
+committed; the block 0 of an aborted upload has two bytes.
 
 - Blocks cannot be deleted. The store deletes all blocks of a blob a week after the last one was
   sent.
@@ -82,7 +82,7 @@ class AzureUploads:
         return UploadedPart(number, size, name, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that the store has; listings have no checksums of them."""
+        """Yield the parts that the store has received, by number, without checksums."""
         for _, block in sorted(self._find(key, upload).items()):
             yield UploadedPart(block.number, block.size, block.name)
 
@@ -108,7 +108,7 @@ class AzureUploads:
                         raise _unknown(key) from error
                     raise
         except UploadNotFound:
-            # Another writer of the object has deleted the blocks, too.
+            # If another writer created the object, that write deleted the blocks, too.
             if not isinstance(condition, AnyVersion):
                 found = contract.find_info(self._store, key)
                 contract.check_condition(condition, found and found.version, key)
@@ -121,10 +121,10 @@ class AzureUploads:
             self._stage(full, upload, _MARK, _DROPPED)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
-        """Yield the uploads of keys under `prefix` that have no object, a page at a time.
+        """Yield the uploads under `prefix` whose keys have no object yet, a page at a time.
 
-        Each such key takes one request. Each empty object takes one request, too, since a listing
-        does not distinguish it from such a key.
+        Each such key takes one request. So does each empty object, because a listing shows both
+        alike.
         """
         full, start = self._store.start + prefix, len(self._store.start)
         for blob in self._store.follow_pages(
@@ -136,7 +136,7 @@ class AzureUploads:
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
     def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
-        """Return the parts of an upload by number; if a part was sent repeatedly, the last one."""
+        """Return the parts of an upload by number; of a part sent several times, the last one."""
         blocks = self._blocks(key)
         if upload not in {alive for alive, _ in _alive(blocks)}:
             raise _unknown(key)
@@ -158,7 +158,7 @@ class AzureUploads:
         return found
 
     def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
-        # The mark has one name, so that a later one replaces it.
+        # Block 0 always has the same name, so that a later block 0 replaces it.
         self._store.sdk().stage(full, block_name(upload, number, 0), body, len(body))
 
     def _now(self) -> int:

@@ -52,7 +52,7 @@ _NO_SUCH_METHOD = frozenset(
         HTTPStatus.NOT_IMPLEMENTED,
     }
 )
-"""The statuses of servers without multipart uploads; Google explains such a status in XML."""
+"""Statuses that may mean that a server has no multipart uploads, unless the answer is XML."""
 
 
 class ObjectPiece(NamedTuple):
@@ -238,7 +238,7 @@ class GsClient:
                     self._bucket.delete_blob(
                         name, if_generation_match=generation, timeout=self._timeout, retry=None
                     )
-        except ValueError:  # how the SDK says that the answer is none to a batch
+        except ValueError:  # the SDK could not parse the answer as one to a batch
             return ()
         return [answer.status_code for answer in deletions.answers]
 

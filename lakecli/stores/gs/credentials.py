@@ -82,8 +82,7 @@ def signer_of_file() -> Signer | None:
 
     Returns:
         The signer; ``None`` if the file is missing, or is not the key of a service account. Then
-        the
-        SDK uses the file, or reports why it cannot.
+        the SDK uses the file, or reports why it cannot.
     """
     try:
         with open(os.environ.get(VARIABLE, ""), encoding="utf-8") as file:  # noqa: PTH123 - as given
@@ -212,7 +211,7 @@ class GsLogin:
     def endpoint(self) -> str:
         """URL of the server that signed URLs name."""
         if self._signer is None and not self.emulator:
-            self.credentials  # noqa: B018 - they tell the domain
+            self.credentials  # noqa: B018 - finding them determines the domain
         return self.emulator or f"https://storage.{self._domain}"
 
     @property

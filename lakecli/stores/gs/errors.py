@@ -46,7 +46,7 @@ _BY_STATUS = {
     **BY_STATUS,
     401: _DENIED,
     403: _DENIED._replace(error=NotAllowed),
-    409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
+    409: BUSY,  # another write of the object is in progress, and may still fail
     410: VANISHED,
 }
 
@@ -97,7 +97,7 @@ _BY_TEXT = (
     (re.compile("requester pays", re.IGNORECASE), _NO_PAYER),
     (re.compile("restrictNonCmekServices"), _NO_KEY),
 )
-"""The errors for requirements of a bucket, by patterns of the text in which Google states them."""
+"""Errors for unmet requirements of a bucket, by patterns that match the text of Google's error."""
 
 _DEMANDING = frozenset({400, 403, 412})
 """The HTTP statuses for which `_BY_TEXT` is used.

@@ -24,7 +24,7 @@ def generation_for(condition: Condition) -> int | None:
             return 0
         case Match():
             version = condition.checked()
-            # 0 would mean "absent"; and a version of another store matches nothing.
+            # 0 would mean "absent"; a version of another kind of store must match nothing.
             is_generation = version.isascii() and version.isdigit() and int(version) > 0
             return int(version) if is_generation else NO_GENERATION
         case _:
@@ -35,5 +35,5 @@ def version_of(blob: "Blob") -> Version:
     """Return the version of an object that the SDK describes."""
     try:
         return Version(str(int(blob.generation)))
-    except (TypeError, ValueError):  # an empty one would be no condition
+    except (TypeError, ValueError):  # without a generation, a write would have no condition
         raise UnusableAnswerError("it has no generation") from None

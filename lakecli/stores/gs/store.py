@@ -44,7 +44,7 @@ _LONGEST_CHARACTER = 4
 """Largest size of a character, in bytes."""
 
 VERSION_TRIES = 5
-"""Number of attempts to read an object that others replace repeatedly."""
+"""Number of attempts to read an object that other processes keep replacing."""
 
 
 class GsStore(MatchingCloudStore["GsClient"]):
@@ -211,7 +211,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         signer, endpoint = self._signing or self._find_signer()
         if request.part is not None and signer.longest < LONGEST:
             raise Unsupported("cannot presign parts, Google's IAM would sign each of them")
-        if request.content_encoding:  # Google has no parameter for it, so the type says it
+        if request.content_encoding:  # a URL of Google cannot set it, so the type names it
             sent = "application/gzip" if request.content_encoding == "gzip" else DEFAULT
             request = request._replace(content_type=sent, content_encoding="")
         longest = signer.longest
@@ -239,7 +239,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _find_signer(self) -> tuple[Signer, str]:
         """Return the signer and the URL of the server; the signer raises lakecli's errors."""
         with self.translated():
-            self._login.emulator  # noqa: B018 - a wrong address comes before missing credentials
+            self._login.emulator  # noqa: B018 - report a wrong address before missing credentials
             found = self._login.signer()
             endpoint = self._login.endpoint
 
@@ -307,7 +307,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
 
 
 class _ObjectStream(PieceStream):
-    """An object as a file: read piece by piece, all of one generation, verified at its end.
+    """An object as a file: read piece by piece from one generation, and verified at the end.
 
     The constructor raises the errors of `ObjectStore.open`. Reading raises `Unreachable` if the
     connection broke in each attempt, `IntegrityError` for bytes without the checksum that the store

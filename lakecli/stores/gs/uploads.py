@@ -63,7 +63,7 @@ class GsUploads:
         return UploadedPart(number, len(sent), tag, crc32c)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
-        """Yield the parts that the store has; listings have no checksums of them."""
+        """Yield the parts that the store has received, by number, without checksums."""
         for item in self._list(key, upload):
             with self._store.translated(key):
                 part = UploadedPart(

@@ -36,7 +36,7 @@ from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory, 
 from lakecli.stores.local.files import closing
 
 EARLY = 64 << 20
-"""After this many bytes of small files, the system is asked to start writing them to disk."""
+"""Bytes of small files after which a thread starts to write them to disk, before `flush`."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -61,7 +61,7 @@ class LocalBatch:
         self._written = 0
         self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
-        """The staging directories to write to: of `put_content` (``True``) and of `put_new`."""
+        """The staging directories in use, by kind: for `put_content` (``True``), for `put_new`."""
         self._unpublished_dirs: list[StagingDirs] = []
         """All staging directories whose files do not have their final names yet."""
         self._own: StagingDirs | None = None

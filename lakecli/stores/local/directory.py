@@ -186,7 +186,7 @@ class RootDirectory:
         """Create an empty temporary file in the open directory `parent`, and lock it."""
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
-            with suppress(FileExistsError):  # a fork or another machine may count the same
+            with suppress(FileExistsError):  # a fork or another machine may use the same number
                 descriptor = os.open(name, files.CREATE_NEW, files.FILE_MODE, dir_fd=parent)
                 files.hold(descriptor)
                 return name, descriptor
@@ -244,7 +244,7 @@ class RootDirectory:
                     return
                 with suppress(FileNotFoundError):
                     os.unlink(LOCK_NAME, dir_fd=temporaries)
-            with suppress(OSError):  # another process begins to write
+            with suppress(OSError):  # another process may just have begun to write
                 os.rmdir(name, dir_fd=parent)
         with suppress(OSError), self.opened([]) as root:
             os.rmdir(above, dir_fd=root)

@@ -12,7 +12,7 @@ from lakecli.base.os_errors import CANNOT_SYNC
 from lakecli.stores.contract import ObjectInfo, Version
 
 _SYNCFS = "syncfs"
-"""The name of a system call of Linux; tests replace it by a name that does not exist."""
+"""The name of the Linux system call; tests replace it with a name that does not exist."""
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
@@ -154,7 +154,8 @@ def sync_published(root: str, key: str) -> None:
         key: key of the object. If the object no longer exists, nothing is synced.
     """
     path = f"{root}/{key}"
-    with suppress(FileNotFoundError, PermissionError):  # what cannot be opened is the writer's
+    # A file that this user cannot open is left to its writer.
+    with suppress(FileNotFoundError, PermissionError):
         _sync_path(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, sync_file)
         for _ in range(key.count("/") + 1):
             path = os.path.dirname(path)  # noqa: PTH120 - pathlib costs start-up time
@@ -194,7 +195,7 @@ def open_below(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
         try:
             sync_names(parent)
         except SyncError:
-            with suppress(OSError):  # the next writer makes it anew, and syncs it
+            with suppress(OSError):  # so that the next writer creates and syncs it again
                 os.rmdir(name, dir_fd=parent)
             raise
     return os.open(name, OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)

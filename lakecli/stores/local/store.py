@@ -1,9 +1,9 @@
 """A directory as a bucket: one file per object, written to a temporary name and moved.
 
-A directory cannot keep content types and metadata, which the entries of a tree have anyway. It
-cannot keep objects with keys that are not file names; see `directory.split_key`. An object's
-version consists of its modification time in nanoseconds, its inode and its size: they are known
-without reading the file, each put creates a new inode, and `RootDirectory.stamp` keeps the times of
+A directory does not keep content types and metadata; the entries of a tree have them anyway. It
+cannot keep objects whose keys are not valid file names; see `directory.split_key`. An object's
+version consists of its modification time in nanoseconds, its inode and its size, which are known
+without reading the file. Each put creates a new inode, and `RootDirectory.stamp` makes the times of
 one key strictly ascending.
 """
 
@@ -84,7 +84,7 @@ class DirectoryStore:
             data = files.read_range(
                 descriptor, first, left if length is None else min(length, left)
             )
-            if matching:  # asked afterwards: the file may be written to while it is read
+            if matching:  # checked after reading: another program may write to the file meanwhile
                 status = os.fstat(descriptor)
         except OSError as error:
             raise self._directory.translate(error, key) from error

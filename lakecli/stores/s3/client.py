@@ -54,7 +54,7 @@ _ANSWERS: Final = {
 """The root elements of other answers. The answer that starts an upload is checked by its ID."""
 
 _WORK: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
-"""Operations that S3 answers with status 200 first, then with blanks until they are done."""
+"""Operations that S3 answers with status 200 at once, and then with blanks until they are done."""
 
 
 def new_client(
@@ -110,7 +110,7 @@ def bound_answers(session: Session, limits: AnswerLimits) -> None:
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
-    # What tells of roles of this machine is asked without a client.
+    # The metadata services for the roles of this machine are requested without a client.
     machine = SdkHttp(None, limits, session.get_config_variable("metadata_service_timeout"))
     container = SdkHttp(None, limits, ContainerMetadataFetcher.TIMEOUT_SECONDS, proxies={})
     # There are no public names that do not replace the whole search for credentials.
@@ -124,7 +124,7 @@ class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not ty
 
     def __init__(self, limits: AnswerLimits, **options: object) -> None:
         super().__init__(max_pool_connections=CONNECTIONS, **options)
-        # All its managers share these, by whatever proxy they connect.
+        # All pool managers of the session share this mapping, with or without a proxy.
         kinds = self._pool_classes_by_scheme
         kinds.update(bounded_pools(kinds, limits))
 
@@ -251,7 +251,7 @@ class SdkHttp:
 
 def _check(operation: str, body: bytes) -> None:
     """Refuse an answer that does not match its operation."""
-    # The SDK takes an `Error` for one, whatever the status says.
+    # The SDK treats the root `Error` as an error, whatever the status.
     also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
     if operation in _LISTINGS:
         root, *others = _LISTINGS[operation]

@@ -37,7 +37,7 @@ _SOURCES: Final = {
 
 
 _BEGIN_OBJECTS: Final = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
-"""Operations whose requests say how an object is encrypted; S3 refuses this in other requests."""
+"""Operations with headers about the object's encryption; S3 refuses these headers in others."""
 
 
 class S3Connection:

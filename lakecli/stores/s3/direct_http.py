@@ -97,11 +97,10 @@ class DirectHttp:
 
         Returns:
             The answer. ``None`` if the connection failed or broke, or if the answer is too long or
-            too
-            slow, or does not say where it ends.
+            too slow, or does not say where it ends.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
-            _close_all(self._idle)  # first: another thread takes none of them either
+            _close_all(self._idle)  # before the next line, so that no other thread takes one
             self._process = os.getpid()
         if body:
             headers = {**headers, "Content-Length": str(len(body))}
@@ -120,7 +119,7 @@ class DirectHttp:
             data = response.read(None if limit is None else limit + 1)
             is_read = response.isclosed() and response.status >= HTTPStatus.OK
         except (HTTPException, OSError, ValueError, OverflowError, MemoryError):
-            return None  # the last two: of a length that no memory has
+            return None  # the last two errors: the announced length does not fit into memory
         finally:
             if is_read and len(self._idle) < _IDLE:
                 self._idle.append(connection)
@@ -146,7 +145,7 @@ class DirectHttp:
         except IndexError:
             return self._new_connection()
         if connection.sock is not None and _is_readable(connection.sock):
-            connection.close()  # as the server did, or it sent what nobody asked for
+            connection.close()  # the server has closed it, or has sent data without a request
         return connection
 
     def _new_connection(self) -> HTTPConnection:

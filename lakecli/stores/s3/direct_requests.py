@@ -1,10 +1,10 @@
 """Plain requests to S3 without the SDK's client, signed by Signature Version 4.
 
-The SDK's client takes longer to load than the rest of ``fs cat`` of one object, and far more
-processor time for each small object and each page of a listing. So this module reads, describes and
-creates single objects, and lists buckets, by its own requests, with the SDK's configuration,
-credentials, proxies and certificates. With static keys, this configuration is found without the
-SDK, too. Tests compare signatures and settings with the SDK's.
+The SDK's client takes longer to load than the rest of ``fs cat`` of one object, and uses far more
+processor time for each small object and each page of a listing. So this module sends its own
+requests to read, describe and create single objects, and to list buckets. It uses the SDK's
+configuration, credentials, proxies and certificates; with static keys, it finds them without the
+SDK. Tests compare signatures and settings with the SDK's.
 
 A method returns ``None`` unless the answer is a plain success, or plainly says that the key does
 not exist. The SDK then sends the request again with its retries, so that it handles every error and
@@ -243,7 +243,7 @@ class DirectRequests:
         path = settings.url.path + full
         answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
         if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
-            return None  # without an ETag, nobody says that the object was written
+            return None  # without an ETag, the answer does not show that the object was written
         return _CREATED.get(answer.status)
 
     def _send(

@@ -104,7 +104,7 @@ _BY_STATUS = {
     401: _DENIED,
     403: _NOT_ALLOWED,
     **dict.fromkeys((405, 501), _UNABLE),
-    409: BUSY,  # somebody else is at it and may yet fail, so nothing is decided
+    409: BUSY,  # another write of the object is in progress, and may still fail
     507: _FULL,
 }
 _CONDITION_STATUS = frozenset({404, 409, 412})
@@ -133,7 +133,7 @@ def reading_settings() -> Iterator[None]:
         ) from error
 
 
-# By the name of the SDK's class or of its nearest base, so that nothing is imported to ask.
+# By the name of the SDK's class or of its nearest base, so that the SDK need not be imported.
 _BY_CLASS = {
     "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
     "ChecksumError": _DAMAGED,
@@ -215,7 +215,7 @@ class S3Translator(Translator):
     def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         cause = getattr(error, "kwargs", {}).get("error")
         if isinstance(cause, LakeError):
-            return cause  # the body of a request said so while it was read
+            return cause  # the body of the request raised it while the SDK read the body
         return super()._of_sdk(error, key)
 
     def _text_of(self, error: Exception) -> str:

@@ -52,10 +52,10 @@ PAGE_SIZE: Final = 1_000
 _DOUBTFUL: Final = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.PRECONDITION_FAILED, HTTPStatus.NOT_IMPLEMENTED}
 )
-"""Statuses of servers that do not implement If-Match for reading, or for ETags in quotes."""
+"""Statuses of servers that do not support If-Match for reads, or quoted ETags in If-Match."""
 
 READ_TRIES = 3
-"""After this many responses that broke off, an object counts as unreachable."""
+"""Number of attempts to read an object whose response breaks off."""
 
 
 Page = tuple[list[ObjectInfo], str]
@@ -338,7 +338,7 @@ class S3Reader(CloudStore, OpensRanges):
             if waiting is not None and waiting[0].key == info.key:
                 yield waiting
                 continue
-            with suppress(contract.ObjectNotFound):  # it is gone since
+            with suppress(contract.ObjectNotFound):  # deleted since it was listed
                 yield self._head(info.key, "")
 
     def _versions_page(

@@ -1,9 +1,9 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-The SDK takes longer to load than the rest of ``fs presign``. So unambiguous settings are found
-without it: keys in the environment, or a profile with keys, a region and no other setting about
-identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint: signing
-a URL needs it, and the SDK determines it only for a client, which takes longest to create.
+The SDK takes longer to load than the rest of ``fs presign``. So this module reads unambiguous
+settings itself: keys in the environment, or a profile with keys, a region and no other setting
+about identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint:
+signing a URL requires it, and the SDK determines it only for a client, which is slow to create.
 
 The settings come from the ``AWS_…`` variables, and from profiles and ``services`` sections of
 ``~/.aws/config``.

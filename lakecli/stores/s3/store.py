@@ -2,7 +2,7 @@
 
 The SDK determines credentials, profile, endpoint, proxies and certificates, so lakecli works with
 the same configuration as AWS's own tools. A version is an ETag without its quotes. Every server
-accepts this form as a condition; radosgw 16 refuses the form with quotes in If-Match.
+accepts an unquoted ETag as a condition; radosgw 16 refuses a quoted ETag in If-Match.
 
 The SDK repeats every request except conditional writes. Conditional writes are sent once: a
 repetition could find the effect of the first attempt, and report a successful write as failed.
@@ -76,8 +76,8 @@ class S3Store(S3Reader):
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
-        # Repeated a few times only, whatever the configuration says: a sweep may delete as long
-        # as it holds its lease.
+        # At most a few attempts, whatever the configuration says: a sweep may delete only while it
+        # holds its lease.
         client = self._connection.client(max_attempts=REQUESTS.attempts)
         plain = []
         for full in names:
@@ -113,7 +113,7 @@ class S3Store(S3Reader):
     ) -> bool:
         """Copy an object of any bucket of this endpoint; return ``False`` for other sources."""
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
-            return False  # elsewhere, a bucket of that name is another one
+            return False  # at another endpoint, the name belongs to another bucket
         # Without any argument the copy would have the attributes of the original.
         arguments = {"Metadata": {}, **_arguments_of(attributes)}
         payer = source.payer
@@ -198,7 +198,7 @@ class S3Store(S3Reader):
                     answer = self._connection.client().put_object(
                         Bucket=self.bucket, Key=full, Body=body, IfNoneMatch="*"
                     )
-                    required(answer, "ETag")  # without it, nobody says that it was written
+                    required(answer, "ETag")  # without it, the answer does not confirm the write
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
                         return False

@@ -31,10 +31,10 @@ COPY_PART_SIZE = 512 << 20
 
 
 def send_or_create(send: Callable[..., A], conditions: Mapping[str, str]) -> A:
-    """Send a request that writes an object; without a condition, a second time if it is refused.
+    """Send a request that writes an object; if it is refused, repeat it as a create-only request.
 
-    A policy of the bucket may demand that no object is replaced. It then allows the request with
-    the condition that the object does not exist.
+    A policy of the bucket may forbid replacing objects. It then permits the request only with the
+    condition that the object does not exist. A request with conditions is not repeated.
     """
     from botocore.exceptions import ClientError
 
@@ -76,7 +76,7 @@ class S3Uploads:
             send = partial(client.copy_object, **target, **changes, **payer, CopySource=source)
             send_or_create(send, {})
         except ClientError as error:
-            # The words for "too large" differ from server to server, so the size decides.
+            # The error for "too large" differs between servers, so check the size instead.
             head = None
             if status_of(error) == HTTPStatus.BAD_REQUEST:
                 with suppress(ClientError):
@@ -124,7 +124,7 @@ class S3Uploads:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
             return self.complete(key, upload, sent, condition)
         except BaseException:
-            with suppress(Exception):  # what went wrong before is the news
+            with suppress(Exception):  # the first error is the one to report
                 self.abort(key, upload)
             raise
 
