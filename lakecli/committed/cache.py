@@ -4,9 +4,9 @@ The directory also contains the outlines of metaranges. Tables never change, so 
 never stale. Several processes share the directory: a table appears by a rename and may be evicted
 at any moment. The least recently used files are evicted first.
 
-The directory also records how many reads of trees each tier answered: memory, the disk of this
-machine, or the bucket. So `lakecli doctor` shows the counts of all processes. A process adds one
-record when it closes its repository. The record is not flushed to disk, so it may be lost.
+The directory also records how many reads of trees each tier answered (memory, the disk of this
+machine, or the bucket), so that `lakecli doctor` can show the counts of all processes. A process
+adds its counts when it closes its repository. They are not flushed to disk, so they may be lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lakecli.base.temporary_files import replacing
 DEFAULT_SIZE_LIMIT = 1 << 30
 
 _KEPT = 0.9
-"""The fraction of the limit that an eviction leaves in use, so that not every table causes one."""
+"""Fraction of the limit that an eviction leaves in use, so that not every new table evicts."""
 
 
 class SstableCache:
@@ -58,7 +58,7 @@ class SstableCache:
         self._used: set[str] = set()
 
     def find_outline(self, table_id: str) -> Outlined | None:
-        """Return the kept outline of a metarange and mark it as used, or return ``None``."""
+        """Return the stored outline of a metarange and mark it as used, or return ``None``."""
         path = self._path(table_id) + OUTLINE_SUFFIX
         with suppress(OSError):
             os.utime(path)
@@ -124,7 +124,7 @@ class SstableCache:
         size = sum(map(len, parts))
         if size > self._size_limit:
             with suppress(OSError):
-                self._evict(0)  # what a larger limit left
+                self._evict(0)  # the directory may be full from the time of a larger limit
             return False
         is_written = False
         with suppress(OSError):

@@ -59,10 +59,11 @@ class ChangeCounts:
 
 
 def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[ChangeCounts]:
-    """Yield the counts of each prefix, and at the end the counts of all paths together.
+    """Yield the counts of each prefix, then the total.
 
-    Each path is counted once, under its first directories, at most `depth` of them. The counts of a
-    prefix are yielded after its last path, so longer prefixes below it are yielded first.
+    Each path is counted once, under the prefix of its first `depth` directories, or of all its
+    directories if it has fewer. The counts of a prefix are yielded after its last path, so longer
+    prefixes below it are yielded first.
 
     Args:
         differences: the differences of two trees, in path order.

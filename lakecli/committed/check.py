@@ -5,8 +5,8 @@ checksums, order, bounds and counts, the table's name, and the identities of ent
 wrote the table. lakeFS has used several formulas for identities; the result of any of them is
 accepted.
 
-A metarange records the number of entries of each range, but anybody can forge a metarange. Listing
-the namespace is cheap in comparison, and shows which ranges exist and how large they are.
+A metarange records the number of entries of each range, but anybody can forge a metarange. To check
+these numbers cheaply, `count_entries` lists the namespace, which shows the size of each range.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -121,7 +121,7 @@ def problem_of_copy(table_id: str, data: bytes) -> str | None:
 
 
 def _check_records(metarange: Metarange, records: Sequence[RangeRecord]) -> Iterator[str]:
-    """Verify the records of a metarange against each other."""
+    """Yield defects of a metarange's records: contradictions, overlaps and wrong ends of ranges."""
     if len(records) != len(metarange):
         return
     last: RangeRecord | None = None

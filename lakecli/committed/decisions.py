@@ -1,18 +1,18 @@
-"""What decides the conflicts of a merge: a plan, patterns of paths, or a strategy for all of them.
+"""Decides the conflicts of a merge: by a plan, by patterns of paths, or by a strategy.
 
-`Decisions` chooses the source or the destination for one conflict after the other, in path order:
-first by what a plan has for its path, then by the last pattern that matches, then by the strategy.
-A conflict for which none of them has an answer is left open, and then nothing is merged.
+`Decisions` chooses the source or the destination for each conflict, in path order. The plan's line
+for the path comes first, then the last pattern that matches the path, then the strategy. A conflict
+that none of them decides is left open, and then nothing is merged.
 
 A conflict in the log of a table (Delta Lake's ``_delta_log/``, Iceberg's ``metadata/``) is left
-open, too. Each side has appended rows and recorded them there under the same name: with the file of
-one side, the rows of the other one are in no version of the table any more. Only
-`Decisions.table_logs` allows that.
+open, too. Both sides have appended rows and recorded them in log files of the same name. Taking the
+file of one side would remove the rows of the other side from the table. Only
+`Decisions.table_logs` permits this.
 
-A plan is a file of JSON lines, one for each conflict, which `merge --conflicts` writes and a person
-or a program edits: ``take`` says which side wins. The identities of the objects on both sides are
-in it, so that a plan for other objects is refused. It is read once from its beginning to its end
-for each pass over the conflicts, a line at a time, so it may have any number of them.
+A plan is a file of JSON lines, one for each conflict. `merge --conflicts` writes the file, and a
+person or a program edits it: ``take`` names the side that wins. Each line has the identities of the
+objects on both sides, so that a plan for other objects is refused. Each pass over the conflicts
+reads the plan line by line, so a plan may have any number of lines.
 """
 
 import json
@@ -34,7 +34,7 @@ from lakecli.errors import ConflictError, NotFound, PermissionDenied, UsageError
 
 
 class MergeSide(StrEnum):
-    """A side of a merge, which a conflict takes."""
+    """The side of a merge that wins a conflict."""
 
     SOURCE = "source"
     DESTINATION = "dest"
@@ -44,7 +44,10 @@ _Value = bytes | None
 _Take = tuple[MergeSide, Sequence[Pattern]]
 
 Decide = Callable[[bytes, _Value, _Value], MergeSide | None]
-"""Chooses a side for a path, by the values of source and destination; ``None`` leaves it open."""
+"""A function that returns the side that wins a conflict; ``None`` leaves the conflict open.
+
+Its arguments are the path, and the values of the path in the source and in the destination.
+"""
 
 _WINNERS: Final = {
     MergeStrategy.SOURCE_WINS: MergeSide.SOURCE,
@@ -58,20 +61,20 @@ _TABLE_LOG: Final = re.compile(
 
 
 def is_table_log(path: bytes) -> bool:
-    """Return whether a path is that of a file in the log of a table, of Delta Lake or Iceberg."""
+    """Return whether a path is a log file of a Delta Lake or Iceberg table."""
     return _TABLE_LOG.search(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What decides conflicts; it decides nothing else.
+    """The rules that decide the conflicts of a merge; paths without a conflict are not affected.
 
     Attributes:
-        strategy: the side that wins where neither a plan nor a pattern has an answer.
-        take: ``source:PATTERN`` or ``dest:PATTERN``, with patterns as in a ``.gitignore``; the last
-            one that matches a path, or a directory above it, counts.
-        plan: a file that `merge --conflicts` wrote and that was edited since.
-        table_logs: decide conflicts in logs of tables, too.
+        strategy: the strategy for conflicts that neither the plan nor a pattern decides.
+        take: ``source:PATTERN`` or ``dest:PATTERN``, with patterns as in a ``.gitignore``. The last
+            pattern that matches a path, or a directory above it, decides.
+        plan: the path of a file that `merge --conflicts` wrote and the user has edited.
+        table_logs: whether to decide conflicts in the logs of tables, too.
 
     Raises:
         UsageError: an element of `take` is malformed.
@@ -89,16 +92,18 @@ class Decisions:
 
     @contextmanager
     def begin(self, *, may_be_outdated: bool = False) -> Iterator[Decide]:
-        """Open one pass over all conflicts; they must be asked about in path order.
+        """Yield a function that decides conflicts; call it for all conflicts, in path order.
 
         Args:
-            may_be_outdated: leave conflicts open where the plan does not hold any more, and raise
-                no `OutdatedPlan`.
+            may_be_outdated: whether to ignore outdated lines of the plan, and leave their conflicts
+                to the other rules, instead of raising `OutdatedPlan`.
 
         Raises:
-            NotFound: there is no such plan.
+            NotFound: the file of the plan does not exist.
+            PermissionDenied: the file of the plan cannot be read.
             UsageError: the plan is malformed.
-            OutdatedPlan: the plan was made for other conflicts than those of this pass.
+            OutdatedPlan: lines of the plan do not match the conflicts of this pass; raised at its
+                end.
         """
         if self.plan is None:
             yield lambda path, _source, _destination: self._allowed(path, self._choose(path))
@@ -143,13 +148,13 @@ def _parse_take(take: str) -> _Take:
 
 
 class OutdatedPlan(ConflictError):
-    """A plan names other objects than those in conflict now; ``paths`` lists the first ones."""
+    """A plan does not match the current conflicts; ``paths`` lists the first outdated paths."""
 
 
 MAX_LISTED: Final = 1_000
 
 MAX_LINE: Final = 1 << 20
-"""Bytes in a line of a plan, at most."""
+"""Largest size of a line of a plan, in bytes."""
 
 _OBJECT: Final = Record({"identity": text(256)})
 _LINE: Final = Record(
@@ -163,7 +168,7 @@ _LINE: Final = Record(
 
 
 class _Plan:
-    """One pass through a plan, beside the conflicts."""
+    """Reads a plan once, in step with the conflicts of a merge."""
 
     def __init__(self, lines: Iterator[tuple[bytes, dict[str, Any]]]) -> None:
         self._lines = lines
@@ -173,7 +178,7 @@ class _Plan:
         self._first = ""
 
     def choose(self, path: bytes, source: _Value, destination: _Value) -> MergeSide | None:
-        """Return the side that wins at a path; ``None`` if the plan does not say."""
+        """Return the side that wins at a path; ``None`` without a valid decision in the plan."""
         while self._next is not None and self._next[0] < path:
             self._advance("is in conflict no more")
         if self._next is None or self._next[0] != path:
@@ -190,10 +195,10 @@ class _Plan:
         return MergeSide(line["take"]) if line["take"] and not changes else None
 
     def finish(self, *, may_be_outdated: bool) -> None:
-        """Read the rest of the plan.
+        """Read the rest of the plan, whose lines have no conflicts any more.
 
         Raises:
-            OutdatedPlan: the plan does not hold for the conflicts of this pass.
+            OutdatedPlan: a line of the plan did not match a conflict, unless `may_be_outdated`.
         """
         while self._next is not None:
             self._advance("is in conflict no more")
@@ -207,7 +212,7 @@ class _Plan:
             )
 
     def _advance(self, change: str) -> None:
-        """Go on to the next line, after noting what has changed at this one."""
+        """Move to the next line; if `change` is not empty, record that this line is outdated."""
         assert self._next is not None
         path = self._next[0]
         if change:
@@ -230,7 +235,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
 
 
 def _read(file: BinaryIO, name: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield the path and the fields of each line, checked; the paths ascend."""
+    """Yield the path and the fields of each line of a plan; check them, and that paths ascend."""
     before = b""
     for number in count(1):
         line = file.readline(MAX_LINE + 1)

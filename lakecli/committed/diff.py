@@ -46,7 +46,7 @@ def diff(
 
 def differences(pairs: Iterable[scan.Pair]) -> Iterator[Difference]:
     """Yield a `Difference` for each pair."""
-    make = partial(tuple.__new__, Difference)  # as `Difference(…)`, in a third of the time
+    make = partial(tuple.__new__, Difference)  # like `Difference(…)`, in a third of the time
     for path, old, new in pairs:
         yield make((scan.type_of(old, new), path, old, new, False))
 
@@ -120,7 +120,7 @@ DELIMITER: Final = b"/"
 
 
 class Items(NamedTuple):
-    """How paths are grouped: as objects, and as common prefixes that represent all paths below.
+    """How paths become items: single paths, or common prefixes that represent all paths below them.
 
     Attributes:
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.
@@ -171,7 +171,7 @@ def touched(
 def _touched_between(
     trees: TreeStore, sides: tuple[MetarangeId, MetarangeId], wanted: Sequence[bytes], items: Items
 ) -> set[bytes]:
-    """Among consecutive items, return those that differ between two trees.
+    """Return which of some consecutive items differ between two trees.
 
     A range that overlaps no range of the other tree is not opened: everything in it differs.
     """
@@ -181,10 +181,10 @@ def _touched_between(
     stop = prefix_end(last) if items.is_prefix(last) else last + b"\0"
 
     def add_whole(cursor: Cursor, record: RangeRecord) -> None:
-        if cursor is new:  # each wanted item has something there, and the old tree has nothing
+        if cursor is new:  # only the new tree has paths here, so all items in the range differ
             first = bisect_left(wanted, items.item_of(record.min_key))
             found.update(wanted[first : bisect_right(wanted, record.max_key)])
-        else:  # of the items between the ends, the new tree would have nothing
+        else:  # the new tree has all wanted items, but no paths here: only the ends can be wanted
             found.update({items.item_of(record.min_key), items.item_of(record.max_key)} & pending)
 
     old, new = (Cursor(trees, trees.metarange(side), start=wanted[0], stop=stop) for side in sides)

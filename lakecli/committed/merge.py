@@ -11,10 +11,9 @@ The result for one path, where A, B and C are different contents:
     any     B       C            conflict: both changed it differently
     ======  ======  ===========  ============================================
 
-An absent path counts as a content. `Decisions` choose a side for conflicts, and decide nothing
-else: `merge` reads all conflicts first, and writes nothing if one is left open. If the base is
-merged from several trees and undecided at a path, the path is a conflict unless both sides agree;
-see `merge_base`.
+An absent path counts as a content. `Decisions` choose a side for conflicts only. `merge` reads all
+conflicts first, and writes nothing if one is left open. If the base is merged from several trees
+and undecided at a path, the path is a conflict unless both sides agree; see `merge_base`.
 
 Contents differ if their identities differ. For the same bytes, an entry written by lakeFS has an
 MD5 and an entry written by lakecli a BLAKE3. The identities of such entries differ, so a merge
@@ -66,12 +65,12 @@ def merge(
     The result is `destination` itself if no path differs from it.
 
     Args:
-        decisions: which side conflicts take.
+        decisions: the rules that choose a side for conflicts.
         hint: the hint of the error about conflicts that are left open.
 
     Raises:
         MergeConflict: the decisions leave conflicts open; nothing is written.
-        OutdatedPlan: their plan was made for other conflicts; nothing is written.
+        OutdatedPlan: the plan of the decisions does not match the conflicts; nothing is written.
     """
     load = partial(find_canonical, trees)
     conflicts = Conflicts()
@@ -87,7 +86,7 @@ def merge(
     theirs = find_canonical(trees, source)
     if destination == base.only_tree:
         return source
-    ours = canonical(trees, destination)  # only this tree has to be cut as lakecli does it
+    ours = canonical(trees, destination)  # only this tree must have lakecli's ranges
     application = Application(trees, bases=(ours, theirs))
     sides = Sides(trees, base, theirs, ours, load=load)
     with decisions.begin() as decide:
@@ -107,7 +106,7 @@ def merge(
 def _changes(
     candidates: "Iterator[Candidate]", decide: Decide, hint: str
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield what the source brings at the paths where it is taken."""
+    """Yield the paths at which the source wins, with the source's values, in path order."""
     for each in candidates:
         side = MergeSide.SOURCE
         if each.is_conflict:
@@ -166,7 +165,7 @@ def compare(
     for segment in sides.segments(start=start, stop=stop):
         if segment.keeps_destination:
             continue
-        if segment.takes_source:  # nothing is looked up in the destination
+        if segment.takes_source:  # no need to read the destination
             yield from differences(sides.pairs(segment.base, segment.source, start, stop))
             continue
         for candidate in sides.candidates(segment, start=start, stop=stop):
@@ -334,7 +333,7 @@ class Conflicts:
     Attributes:
         count: number of conflicts.
         unlike: the listed paths for which `may_be_none` is true.
-        unlikes: number of all such conflicts.
+        unlikes: number of all conflicts for which `may_be_none` is true, listed or not.
         logs: number of conflicts in the logs of tables.
     """
 
@@ -390,7 +389,7 @@ class MergeConflict(ConflictError):
 
 
 def may_be_none(conflict: Candidate) -> bool:
-    """Return whether two sides of a conflict may have the same bytes, so that it may be false."""
+    """Return whether a conflict may be false: two of its objects may have the same bytes."""
     values = (conflict.source, conflict.destination, *conflict.bases)
     return any(have_unlike_checksums(*pair) for pair in combinations(values, 2))
 

@@ -1,17 +1,17 @@
 """The base of a merge: one tree, or the result of merging several trees.
 
-Two branches that were merged into each other at the same time have two best common ancestors, of
-which neither descends from the other (a criss-cross). With only one of them as the base, content
-that the other ancestor deleted or reverted would look like a change of the side that still has it.
-So the trees of all best common ancestors are merged, path by path, as Git's recursive
-strategy does.
+Two branches that were merged into each other at the same time have two best common ancestors,
+neither of which descends from the other (a criss-cross). With only one of them as the base, content
+that the other ancestor deleted or reverted would look like a change on the side that still has it.
+So the trees of all best common ancestors are merged, path by path, as Git's recursive strategy
+does.
 
-If two trees differ at a path, the tree wins that changed the path since the best common ancestors
-of the two trees' commits. The content of these ancestors is found in the same way. With several
-trees, a tree that changed nothing at the path relative to any other tree is ignored, and the
-content of the remaining trees wins. So the order of the commits does not matter. If the remaining
-trees have different contents, the path is undecided: it was changed, or a conflict was resolved,
-in different ways.
+If two trees differ at a path, the tree that changed the path since the best common ancestors of the
+two trees' commits wins. The content of these ancestors is found in the same way. With several
+trees, a tree that has not changed the path relative to some other tree is ignored, and the content
+of the remaining trees wins. So the order of the commits does not matter. If the remaining trees
+have different contents, the path is undecided: it was changed, or a conflict was resolved, in
+different ways.
 """
 
 from collections.abc import Callable, Mapping, Sequence

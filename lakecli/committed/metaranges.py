@@ -13,8 +13,8 @@ its records: ten million entries have about 1,700 ranges. A metarange that this 
 before has an `outline`. Then a command reads only the blocks that it needs, and trees are compared
 by their record IDs.
 
-The module also computes the ID that a range or a metarange must have, from its records. It also
-reads a single range, and checks its records against its metarange.
+The module also computes the ID that a range or a metarange must have from its records, and reads a
+single range while checking its records against its metarange.
 """
 
 from bisect import bisect_left
@@ -142,7 +142,7 @@ def range_id_of(value: bytes) -> RangeId:
 
 
 _BLOCK_SIZE: Final = 1 << 10
-"""Estimated memory of a block of an outlined metarange, in bytes; few are decoded at a time."""
+"""Estimated memory of a block of an outlined metarange, in bytes; few blocks are ever decoded."""
 
 
 class Metarange:
@@ -153,8 +153,8 @@ class Metarange:
         keys: the last key of each range, ascending.
         values: the record of each range, encoded.
         range_entries: N if the ranges were cut by this version's rule, else ``None``.
-        blocks: the blocks of the file, if it has an outline. Only the blocks that are needed are
-            read, and the next tree copies most of them.
+        blocks: the blocks of the file, if it has an outline. Blocks are read only when needed, and
+            a tree made from this one copies most of them.
     """
 
     __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "size", "values")

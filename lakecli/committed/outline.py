@@ -148,7 +148,7 @@ def outline_of(
                 columns, (*numbers, index_key(separator, keys[-1])), strict=True
             ):
                 column.append(each)
-        # The separator of the last one depends on the block that follows it.
+        # The last copied block is left out: its separator depends on the block that follows it.
         for column, known in zip(columns, outline[2:-2], strict=True):
             column.extend(known[first : last - 1])
     if not copied and sum(columns[0]) != len(table.stored_blocks(0, table.block_count)):
@@ -326,7 +326,7 @@ class Column(Sequence[bytes]):
 
 
 _MOST_SINGLY: Final = 4
-"""If more than one in this many blocks is requested, all blocks are read."""
+"""If a slice spans more than one block in this many, all blocks are read at once."""
 
 _MOST_DECODED: Final = 256
-"""Largest number of blocks in memory; a block has about 3,000 bytes."""
+"""Largest number of decoded blocks in memory; a block has about 3,000 bytes."""

@@ -125,16 +125,16 @@ class OpenTree:
 
 
 SEARCHES: Final = 32
-"""Reads that search a tree's metarange, possibly on disk, before its keys are kept in memory."""
+"""Number of reads of a tree that search its metarange before all its keys are kept in memory."""
 
 FETCH_AFTER: Final = 8
-"""How many blocks are read one by one from a range in the bucket before it is fetched whole."""
+"""Number of blocks that are read singly from a range in the bucket before it is fetched whole."""
 
 FILL_AT_ONCE: Final = 64
-"""How many blocks `PointReader.fill` reads at a time: it checks every millisecond for a stop."""
+"""Number of blocks that `PointReader.fill` reads between two checks for a stop, in about 1 ms."""
 
 MOST_TREES: Final = 4
-"""Largest number of trees with open ranges in memory, for refs that are read alternately."""
+"""Largest number of trees with open ranges; several, since callers read several refs in turn."""
 
 _ADMIT_EVERY = 16
 _RECORD_SIZE = 150
@@ -144,7 +144,7 @@ _BLOCK_SIZE: Final = 300
 _RANGE_SIZE: Final = 1_500
 """Memory of an open range, in bytes, in addition to the top of its index."""
 _MOST_OF_SIZE: Final = 4
-"""Estimated memory of the keys and values of a range, as a multiple of its file size; cautious."""
+"""Memory of a range's keys and values, as a multiple of its file size: a cautious estimate."""
 
 
 class PointReader:
@@ -177,11 +177,11 @@ class PointReader:
         self._tables_limit = trees.memory // 4 if tables_limit is None else tables_limit
         self._reads = trees.reads
         self.blocks_size = 0
-        # The blocks in memory, the oldest first; so many of them are of closed ranges, and gone.
+        # The blocks in memory, the oldest first. `_gone` of them were dropped with closed ranges.
         self._kept: deque[tuple[RangeCopy, int]] = deque()
         self._gone = 0
         self._misses = 0
-        self._has_dropped = False  # after a block was dropped, the size is below the limit again
+        self._has_dropped = False  # whether the cache was full: the size alone does not show it
 
     def find(self, tree: MetarangeId, key: bytes) -> bytes | None:
         """Return the encoded value of a path, or ``None``.
@@ -221,7 +221,7 @@ class PointReader:
     def _find_on_disk(
         self, known: OpenTree, position: int, keys: list[bytes]
     ) -> list[bytes | None]:
-        """Return the values of some keys of one range, in order; the values are not in memory."""
+        """Return the values of some keys of one range, in order, which are not in memory yet."""
         if position == len(known.ranges) or (
             known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
         ):
@@ -341,7 +341,7 @@ class PointReader:
                 return
             self._forget(opened)
             before = opened.size
-            if copy is None:  # without a cache on disk its bytes stay in memory
+            if copy is None:  # there is no cache on disk, so the bytes stay in memory
                 opened.use(in_memory(whole), MEMORY)
             else:
                 opened.use(copy, DISK)
@@ -370,7 +370,7 @@ class PointReader:
                 raise Mismatch(copy.lookup.name, f"a block from {keys[0]!r} to {keys[-1]!r}")
         with self._lock:
             if copy is not opened.copy or self._open.get(record.id) is not opened:
-                # Nobody reads it any more.
+                # The range was closed or fetched meanwhile, so keep nothing.
                 return next((b[1][b[0].index(key)] for b in blocks.values() if key in b[0]), None)
             for offset, (keys, values) in blocks.items():
                 if offset not in copy.blocks:  # else another thread was faster
@@ -455,7 +455,7 @@ def kept_reader(trees: TreeStore) -> PointReader:
     each task.
     """
     found: PointReader | None = trees.kept.get(PointReader)
-    # Two threads take the same.
+    # `setdefault`, so that two threads get the same reader.
     return trees.kept.setdefault(PointReader, PointReader(trees)) if found is None else found
 
 

@@ -1,10 +1,10 @@
 """Reading a tree in order: scans, listings, the cursor, and the walk over two trees side by side.
 
-The next item of a cursor is a range that it has not opened, a block that it has not decoded, or a
-record. The cursor can enter a range or a block, or skip it, so a comparison of two trees skips
-equal parts without reading them. The ranges of two trees need not end at the same keys: where the
-ends differ, both cursors enter their ranges and meet again later. `iter_pairs` walks like this, and
-yields the records that differ.
+The next item of a cursor is an unopened range, an undecoded block, or a record. The cursor can
+enter or skip a range or a block, so a comparison of two trees skips equal parts without reading
+them. The ranges of two trees need not end at the same keys: where the ends differ, both cursors
+enter their ranges, until both stand before a range again. `iter_pairs` walks two trees in this way
+and yields the records that differ.
 
 `list_prefix` lists paths with a prefix and a delimiter. It works with any sorted records that can
 be scanned from a given path.
@@ -93,7 +93,7 @@ class Cursor:
         self._position = max(first, tree.find(start)) if start else first
         self._record: RangeRecord | None = None
         self._table: SSTable | None = None
-        self._number: int  # of the block; there is none before a range is entered
+        self._number: int  # the number of the block; unset until a range is entered
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
     @property
@@ -231,10 +231,11 @@ def iter_pairs(
 def iter_new(
     left: Cursor, right: Cursor, choose: Callable[[Sequence[bytes]], Iterable[int]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the chosen records of the right side that are missing or different on the left side.
+    """Yield chosen records of the right tree that the left tree lacks or has with other identities.
 
     Args:
-        choose: a function that returns the ascending positions of the wanted values in a sequence.
+        choose: a function that is called with a sequence of values of the right tree, and returns
+            the positions of the values to consider, in ascending order.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, None):
         before = dict(zip(left_keys, left_values, strict=True))
@@ -271,12 +272,12 @@ def _iter_windows(
                 *left.take(bisect_right(left.keys, limit, left.at)),
                 *right.take(bisect_right(right.keys, limit, right.at)),
             )
-        # One stands before a record; the other before a range, or at its end.
+        # One cursor stands before a record, the other before a range or at its end.
         elif left.standing == Standing.RECORD:
             yield (*_take_before(left, right), [], [])
         elif right.standing == Standing.RECORD:
             yield ([], [], *_take_before(right, left))
-        # One stands before a range, the other at its end.
+        # One cursor stands before a range, the other at its end.
         else:
             _pass_lone_range(left if right.standing == Standing.END else right, skip_whole)
 
@@ -329,7 +330,7 @@ def _take_before(inside: Cursor, outside: Cursor) -> tuple[list[bytes], list[byt
 
 
 _ADDED, _CHANGED, _REMOVED = ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED
-"""Names of the module, because looking them up in the class takes most of the time of `type_of`."""
+"""Module-level names, because class lookups would take most of the time of `type_of`."""
 
 
 def type_of(old: bytes | None, new: bytes | None) -> ChangeType:
@@ -402,7 +403,7 @@ def list_prefix(
         return
     records = scan_from(start)
     if not delimiter:
-        # As `ListedObject(…)`, in less than half of the time.
+        # Like `ListedObject(…)`, in less than half of the time.
         yield from map(partial(tuple.__new__, ListedObject), records)
         return
     record = next(records, None)

@@ -123,7 +123,7 @@ class _RangeCursor:
 
 
 def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
-    """Move past the next ranges if all trees share them; return the last key passed, if any.
+    """Move past the next ranges that all trees share; return the last key passed, or ``None``.
 
     All consecutive shared ranges form one segment, which costs only one comparison.
     """

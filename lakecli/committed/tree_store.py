@@ -4,7 +4,7 @@ A table is a range or a metarange. It is read from the namespace itself if the n
 machine, else from the cache, else from the bucket. Scans and rewrites read a whole table from the
 bucket, and cache it. A point read takes two ranged reads; if the first of them returns the whole
 table, the table is cached, too. All copies of a table have the same keys and identities, so any
-copy may be read, but one process must not mix two copies.
+copy may be read. Their bytes may differ, so blocks of two copies must not be mixed.
 
 New tables are written in batches, and claimed against garbage collection before anything refers to
 them.
@@ -49,10 +49,10 @@ _INDEX_ENTRY_SIZE: Final = 200
 """Memory of a block's entry in a decoded index, in bytes."""
 
 _LOCAL_TAIL_SIZE: Final = 4 << 10
-"""How many bytes of a local file's end are read first, for the properties and the index's top."""
+"""Bytes read first from the end of a local file, which has the properties and the index's top."""
 
 _MOST_HELD: Final = 8 << 20
-"""Largest end of a bucket's file, with its whole index, that stays in memory, in bytes."""
+"""Largest tail of a table in the bucket, with its whole index, that is kept in memory, in bytes."""
 
 
 class TreeCounts:
@@ -75,8 +75,8 @@ class RebuiltTrees(NamedTuple):
         META  rebuilt/ ‖ repository ‖ metarange ID -> metarange ID, 32 bytes each
 
     Attributes:
-        show: a function that returns the progress display of a rebuild, given the number of
-            entries.
+        show: a function that takes the number of entries of a rebuild, and returns its progress
+            display.
     """
 
     store: LocalStore
@@ -115,7 +115,7 @@ class TableBatch:
 class TreeStore:
     """The trees of one repository. Safe to share between threads; a `TableBatch` has one writer.
 
-    `counts` is exact while only one thread works.
+    `counts` is exact only while a single thread uses the store.
 
     Args:
         cache: the cached tables of this repository; not used if the namespace is on this machine.
@@ -366,7 +366,7 @@ class TreeStore:
             LostRace: garbage collection ran at the same time; write the tables again.
         """
         existing = batch.objects.flush()
-        if self._cache is not None:  # of tables that existed already, the namespace's own are read
+        if self._cache is not None:  # cached copies may differ from tables that existed already
             for key in existing:
                 self._cache.drop(key.removeprefix(layout.SSTABLES))
         if batch.guard is None or not batch.written:
@@ -443,7 +443,7 @@ class TreeStore:
 
 
 def in_memory(table: SSTable) -> KeyLookup:
-    """Open a table for point reads whose bytes are all in memory; the index is not decoded."""
+    """Open a table whose bytes are all in memory for point reads; the index is not decoded."""
     return KeyLookup(Directory(table.source), table.source)
 
 

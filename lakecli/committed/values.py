@@ -1,13 +1,13 @@
-"""The values of records: an identity and the data that it identifies, framed as lakeFS does.
+"""The values of records: an identity and the data that it identifies, framed as in lakeFS.
 
 For the framing see `lakecli.sstable.format`. In a range the identity is 32 raw bytes and the data
 a `lakecli.proto.messages.Entry`. lakecli does not interpret the identity of an entry that it has
 read: entries that lakeFS wrote keep their identities.
 
 Reading and writing ranges spend most of their time here. So the compiled core, if present, decodes
-entries in the usual form, and encodes columns of them. The codec of `lakecli.proto` decodes every
-other form, and decides which values are damaged. Without the core, a value is put together from
-constant parts. Tests compare every byte with protobuf's output.
+entries in the usual form and encodes columns of entries. The codec of `lakecli.proto` decodes every
+other form, and decides which values are damaged. Without the core, Python code concatenates fields
+that are encoded already. Tests compare every byte with protobuf's output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _DIGEST_FRAME: Final = 2 * DIGEST_SIZE
 
 _DATA_START: Final = 1 + DIGEST_SIZE
 _CACHED: Final = 1 << 12
-"""How many times, content types and metadata keys are kept together with their encoded form."""
+"""Size of each cache of encoded fields: of times, of content types, and of metadata keys."""
 
 
 def identity_of(value: bytes) -> bytes:
@@ -76,14 +76,15 @@ def decode_entry(value: bytes) -> Entry:
     if fields is None:
         return _decode_any(value)
     address, size, checksum, seconds, content_type, metadata = fields
-    # As `Entry(…)` does, without calling its constructor: half of the time.
+    # Like `Entry(…)`, but without its constructor: in half of the time.
     return tuple.__new__(Entry, (address, size, checksum, _time(seconds), content_type, metadata))
 
 
 def find_owned(values: Sequence[bytes]) -> Sequence[int]:
     """Return the positions of the values whose objects may be in the repository's own layout.
 
-    All other values are of external objects; some of the returned positions may also be.
+    The objects of all other values are external. Some returned positions may be of external
+    objects, too.
     """
     core = native.core()
     found = None if core is None else core.find_owned(values)

@@ -35,7 +35,7 @@ from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 
 CHUNK_SIZE = 4096
-"""Number of changes that are in memory at a time."""
+"""Largest number of changes that are in memory at a time."""
 
 _WRITER: Final = {metaranges.WRITER_PROPERTY: metaranges.WRITER}
 
@@ -228,8 +228,8 @@ class TreeWriter:
         self._bases = bases
         self._splitter = Splitter(trees.range_entries)
         self._batch: TableBatch | None = None
-        # The finished ranges: those of other trees, each after what was written before it; records
-        # of the metarange since then; and the IDs of all records.
+        # The finished ranges: slices of metaranges, in order; the metarange's records of ranges
+        # written since the last slice; and the IDs of all records.
         self._kept: list[tuple[metaranges.Metarange, int, int]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
