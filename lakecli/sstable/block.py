@@ -20,7 +20,7 @@ from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, 
 from lakecli.sstable import format as file_format
 
 _SHARING_BUDGET = 64 << 20
-"""How many bytes shared prefixes of at least 128 bytes may add to the keys of a block."""
+"""Largest total size of the shared prefixes of 128 bytes or more in a block, once expanded."""
 
 _header = Struct("4B").unpack_from
 """Reads the first four bytes of an entry.
@@ -114,7 +114,7 @@ def _iter_entries(payload: bytes, position: int, end: int) -> Iterator[tuple[byt
         shared, unshared, size, more = _header(payload, position)
         if shared | unshared | size < CONTINUES:
             position += 3
-        elif more and shared | unshared | more < CONTINUES:  # most entries of objects
+        elif more and shared | unshared | more < CONTINUES:  # the form of most objects' entries
             size += (more - 1) << 7
             position += 4
         else:
@@ -295,7 +295,7 @@ def index_key(separator: bytes, last: bytes) -> bytes:
 
 
 RUN_SIZE = 64 << 10
-"""Largest run in stored bytes, unless one block is larger: memory of this size can be reused."""
+"""Largest size of a run in stored bytes (unless one block is larger), so that memory is reused."""
 
 
 class Run(NamedTuple):

@@ -58,7 +58,7 @@ class BytesSource(Source):
 
 
 TAIL_SIZE: Final = 64 << 10
-"""How many bytes of the end of a file are read first; with most files this includes the index."""
+"""Bytes read first from the end of a file; in most files, they include the index."""
 
 _NO_INDEX_ENTRY: Final = "an index entry that is not a key and a handle"
 

@@ -1,7 +1,7 @@
 """The SSTable format: RocksDB's block-based table, version 2, as lakeFS writes and reads it.
 
-It is read and written without RocksDB's bindings for Python, which can neither look up one path in
-a file of a bucket nor write the properties that lakeFS reads.
+lakecli does not use RocksDB's bindings for Python, because they can neither look up one path in a
+file in a bucket nor write the properties that lakeFS reads.
 
 A file is a run of blocks and a footer::
 

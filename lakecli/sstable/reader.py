@@ -27,7 +27,7 @@ from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 __all__ = ["Block", "BytesSource", "CorruptTable", "KeyLookup", "SSTable", "UnknownTableFormat"]
 
 _BLOCKS_AT_ONCE = 32
-"""How many blocks `SSTable.blocks` reads at a time: few enough that the same memory is reused."""
+"""Number of blocks that `SSTable.blocks` reads at a time: so few that the same memory is reused."""
 
 
 class Block(NamedTuple):

@@ -98,7 +98,7 @@ class TableWriter:
         self.min_key = b""
         self.max_key = b""
         self._properties = dict(properties)
-        # Records that wait for those that fill their block, and the block so far.
+        # Records of the block that is not full yet, and this block as far as it is encoded.
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._waiting = EncodedBlock(block.encode_restarts([]), 0, is_full=False)
@@ -141,10 +141,8 @@ class TableWriter:
 
         Returns:
             Three block numbers: of the first copied block in this table, of the same block in the
-            other
-            table, and of the block after the last copied one in the other table. ``None`` if no
-            block was
-            copied.
+            other table, and of the block after the last copied one in the other table. ``None`` if
+            no block was copied.
         """
         keys, values = run.keys, run.values
         if stop is None:
@@ -174,7 +172,7 @@ class TableWriter:
         self.count += blocks.record_count - len(blocks.keys)
         if self._unindexed:
             self._index_last(blocks.keys[0])
-        # The last block has the key that follows it, and so its separator, still to come.
+        # The separator of the last block depends on the key after it, which is not known yet.
         *sizes, size = blocks.sizes
         offset = self._index.add_many(blocks.separators[:-1], self._data_size, sizes)
         self._blocks += blocks.stored
@@ -254,7 +252,7 @@ class TableWriter:
         if len(payload) > file_format.MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
         stored = block.seal(payload, compress=True)
-        # It is indexed once the key after it is known.
+        # The block is added to the index once the key after it is known.
         self._unindexed = (self._data_size, len(stored) - file_format.BLOCK_TRAILER_SIZE)
         self._last_key = last
         self._blocks.append(stored)
@@ -319,7 +317,8 @@ class _Level:
 
     Attributes:
         entries: the encoded entries.
-        size_estimate: size of the block in bytes if no entry followed, as lakeFS counts it.
+        size_estimate: size in bytes that the block would have without further entries, as lakeFS
+            estimates it.
     """
 
     def __init__(self) -> None:
@@ -359,7 +358,7 @@ class IndexWriter:
 
     @property
     def size_estimate(self) -> int:
-        """Size in bytes of the partition to which entries are added, as lakeFS counts it."""
+        """Size in bytes of the partition to which entries are added, as lakeFS estimates it."""
         return self._level.size_estimate
 
     def add(self, key: bytes, offset: int, size: int) -> None:
