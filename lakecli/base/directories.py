@@ -60,7 +60,7 @@ def _make(path: str, mode: int = PRIVATE) -> bool:
         if above in {"", path}:
             raise
         _make(above, mode)
-        with suppress(FileExistsError):  # of another process
+        with suppress(FileExistsError):  # another process created it at the same time
             os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
@@ -69,7 +69,7 @@ def _make(path: str, mode: int = PRIVATE) -> bool:
     try:
         sync_directory(above or ".")
     except OSError:
-        with suppress(OSError):  # the next one makes it anew, and syncs it
+        with suppress(OSError):  # so that the next process creates and syncs it again
             os.rmdir(path)
         raise
     return True

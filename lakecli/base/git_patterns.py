@@ -2,10 +2,10 @@
 
 A pattern is parsed into a list of components, each a regular expression for one component of a
 path. A set of positions in this list records where ``**`` allows any number of further path
-components. A path is matched in one pass over its components, which keeps the set of pattern
-components that may come next. Within a component there is no backtracking: the text between two
-``*`` is searched from the left in an atomic group, because the next ``*`` matches everything that
-follows the first occurrence.
+components. A path is matched in one pass over its components; the pass keeps the set of pattern
+components that may match next. Matching one component needs no backtracking: the text between two
+``*`` is searched from the left in an atomic group. The first occurrence is always the right one,
+because the next ``*`` matches everything after it.
 """
 
 import os
@@ -43,7 +43,7 @@ class Pattern(NamedTuple):
     name: bytes
 
     def levels(self, components: Sequence[bytes], wanted: int) -> int:
-        """Return which of a path and the directories above it match, as a bit set.
+        """Return which levels of a path (itself and the directories above) match, as a bit set.
 
         Args:
             components: the components of the path.

@@ -37,8 +37,8 @@ class Evidence(Enum):
             same form, so a checksum is first compared with the ETag that the store reports.
         MD5: an MD5 of the bytes, or an ETag of the same form, which lakeFS records for multipart
             uploads and S3 reports for encrypted objects. If the bytes have this MD5, they are the
-            recorded bytes. If they have another one, the checksum may be such an ETag, so this
-            proves nothing unless the store reports MD5s or keeps plain files.
+            recorded bytes. A different MD5 proves nothing, because the checksum may be such an
+            ETag, unless the store reports MD5s or keeps plain files.
         ETAG: an ETag that the store reported. Only the store can say whether the object has
             changed.
         NONE: nothing was recorded.
@@ -156,7 +156,7 @@ def commit_id(
         created_at: unix seconds.
         parents: commit IDs, first parent first.
     """
-    from hashlib import sha256  # it loads OpenSSL, which takes longer than many a command
+    from hashlib import sha256  # loads OpenSSL, which takes longer than many commands
 
     return sha256(
         frame_str("commit:v1")

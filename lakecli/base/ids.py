@@ -17,7 +17,7 @@ _SHOWN = 80
 
 
 class MalformedId(IntegrityError):
-    """A text is not a valid identifier, and so must not be used in a name."""
+    """A text is not a valid identifier, so it must not become part of a path or a key."""
 
     def __init__(self, what: str, value: object) -> None:
         shown = repr(value[:_SHOWN]) if isinstance(value, str | bytes) else type(value).__name__

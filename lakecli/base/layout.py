@@ -5,7 +5,7 @@
     _lakefs/<id>                     ranges and metaranges, flat, never overwritten
     _lakefs/dummy                    lakeFS's marker of a namespace in use
     _lakecli/repository.json         created first, create-only
-    _lakecli/sharing.json            results of tests whether several machines may write here
+    _lakecli/sharing.json            results of tests that show whether several machines may write
     _lakecli/doctor-<id>/…           temporary objects of `lakecli doctor`
     _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
     _lakecli/incoming/<id>           objects uploaded through a PUT link, until they are staged
@@ -80,7 +80,7 @@ MAX_STATE_SIZE: Final = 64 << 10
 
 SHORTEST_GRACE: Final = timedelta(hours=24)
 LONGEST_GRACE: Final = timedelta(days=3_650)
-"""Limits of the grace period of garbage collection; a state with another one is refused."""
+"""Limits of the grace period of garbage collection; a state with a period outside is refused."""
 
 MAX_STATE_AGE: Final = 3600
 """Seconds for which a client trusts a state of garbage collection that it has read.
@@ -101,14 +101,14 @@ MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
 """Largest commit pack that is read, in bytes: twice the size of the largest merged pack."""
 
 MAX_PACK_GROWTH: Final = 16
-"""The largest ratio of a pack's records to its size, beyond `PACK_ALLOWANCE`.
+"""Largest ratio of the size of a pack's records to the pack's size; `PACK_ALLOWANCE` comes on top.
 
 Random IDs do not compress, so the records of ordinary packs take about three times their size. A
 forged pack could otherwise fill the memory and the disk of its readers.
 """
 
 PACK_ALLOWANCE: Final = 16 << 20
-"""Bytes that the records of a pack may take however small the pack is."""
+"""Bytes that the records of a pack may always take, no matter how small the pack is."""
 
 MAX_MESSAGE_SIZE: Final = 64 << 10
 """Largest size of the message of a commit in the bucket, in bytes."""

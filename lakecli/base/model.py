@@ -32,7 +32,7 @@ class Demand(StrEnum):
 
 
 YES: Final = "true"
-"""The value of a demand that is either on or absent."""
+"""The value of a demand that has no other value: the demand is either set to this or absent."""
 
 
 class Account(NamedTuple):
@@ -90,7 +90,7 @@ CONTENT_ENCODING = "content-encoding"
 """The metadata key of the Content-Encoding with which an object is served."""
 
 CONTENT_CODINGS: Final = re.compile(r"[A-Za-z0-9.+-]{1,32}(, ?[A-Za-z0-9.+-]{1,32}){0,3}", re.ASCII)
-"""The legal values of the Content-Encoding header."""
+"""The values of the Content-Encoding header that lakecli accepts."""
 
 
 _NAME_SIZES = range(3, 64)

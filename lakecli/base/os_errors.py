@@ -17,7 +17,7 @@ MACHINE_HINTS: Final = {
     errno.ESTALE: "mount it again, and repeat the command",
     errno.ENOMEM: "close other programs, and repeat the command",
 }
-"""The hint for each error that would occur again with every further file."""
+"""The hint for each error that would also occur with every other file."""
 
 CANNOT_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
-"""Errors of file systems that cannot sync directories: sync is needless or impossible there."""
+"""Errors of file systems that cannot sync directories; callers ignore these errors."""

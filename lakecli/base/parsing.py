@@ -165,7 +165,7 @@ def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     if len(text) > max_size:
         raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
     try:
-        # This loader makes text, lists and mappings only.
+        # This loader creates only texts, lists and mappings.
         found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
     except RecursionError:
         raise Unparsable("it is nested too deep") from None

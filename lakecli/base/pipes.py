@@ -20,7 +20,7 @@ _MOST_LINKS: Final = 40
 
 
 def descriptor_of(path: StrPath) -> int | None:
-    """Return the descriptor of this process that a path names, or ``None``; it may be closed."""
+    """Return the number of the descriptor that a path names, open or closed; else ``None``."""
     path = os.fsdecode(path)
     for _ in range(_MOST_LINKS):
         above, name = os.path.split(path)
@@ -48,7 +48,7 @@ def is_pipe(path: StrPath) -> bool:
 def is_stdout(path: StrPath) -> bool:
     """Return whether a path names a descriptor that refers to the same file as standard output."""
     descriptor = descriptor_of(path)
-    with suppress(OSError, OverflowError):  # one of them is closed
+    with suppress(OSError, OverflowError):  # one of the descriptors is closed
         return descriptor is not None and os.path.sameopenfile(descriptor, 1)
     return False
 
@@ -71,7 +71,7 @@ def _opened(path: StrPath) -> StrPath | int:
     descriptor = descriptor_of(path)
     if descriptor is None:
         return path
-    # Those that lakecli opened itself, such as its database, are not inheritable.
+    # Descriptors that lakecli opened itself, such as that of its database, are not inheritable.
     with suppress(OSError, OverflowError):
         if os.get_inheritable(descriptor):
             return os.dup(descriptor)

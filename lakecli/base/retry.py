@@ -64,7 +64,7 @@ SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0,
 """For waiting until a sweep of garbage collection ends."""
 
 DRIVERS: Final = RetryPolicy(attempts=4, first_delay=2.0)
-"""For a step of Spark's driver, whose requests are repeated already; Spark tries tasks as often."""
+"""For a step of Spark's driver, besides retries of its requests; Spark tries tasks as often."""
 
 COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 """For waiting until the store has finished a copy."""
@@ -97,8 +97,8 @@ class Retries(NamedTuple):
             if number:
                 slept += self.pause(number - 1)
             yield number
-            # A clock that stands still while the machine is asleep, or in a test, is no reason to
-            # wait longer.
+            # The clock may stand still while the machine is asleep, or in a test, so also count the
+            # time slept.
             if max(self.monotonic() - begun, slept) >= self.policy.time_limit:
                 return
 
@@ -116,5 +116,5 @@ class Retries(NamedTuple):
                 if isinstance(failed, Unresponsive) and isinstance(error, Unresponsive):
                     raise
                 error = failed
-        assert error is not None  # a policy has one attempt at least
+        assert error is not None  # a policy has at least one attempt
         raise error

@@ -47,7 +47,7 @@ def _hold(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks, where nothing is taken for a leftover
+    except OSError:  # a file system without locks, on which no file counts as a leftover
         return True
     return os.fstat(descriptor).st_nlink > 0
 
@@ -100,12 +100,12 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
             file.flush()
             if is_durable:
                 os.fsync(file.fileno())
-            os.replace(temporary, path)  # while it is locked
+            os.replace(temporary, path)  # while the lock is held
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.filename is None:
-            error.filename = os.fspath(path)  # a full disk does not say which
+            error.filename = os.fspath(path)  # an error of a full disk names no file
         raise
 
 

@@ -1,4 +1,4 @@
-"""``lakefs://repository/ref/path``, taken literally: nothing is decoded or cut off.
+"""Parsing of ``lakefs://repository/ref/path``, literally: nothing is decoded or cut off.
 
 Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path. In lakectl they
 are not: ``fs rm lakefs://r/main/a#1`` deletes ``a``.
@@ -78,7 +78,7 @@ def without_scheme(text: str) -> str:
 def split_namespace(text: str) -> tuple[str, str]:
     """Split ``NAMESPACE@REF/PATH`` into the namespace and ``REF/PATH``."""
     namespace, _, rest = text.partition("@")
-    if not namespace.lower().startswith("https:"):  # such a URL is decoded when it is parsed
+    if not namespace.lower().startswith("https:"):  # an https: URL is decoded when it is parsed
         namespace = namespace.replace(_ENCODED, "@")
     return namespace.rstrip("/"), rest
 

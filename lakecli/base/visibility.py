@@ -19,7 +19,7 @@ _BLANK: Final = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 """Spaces that have a width, but are not printable for `str.isprintable`."""
 
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
-"""The printable ASCII characters; a search for others is much faster than `str.isprintable`."""
+"""Printable ASCII; looking for other bytes is much faster than calling `str.isprintable`."""
 
 
 def is_visible(text: str, *, besides: str = "") -> bool:
