@@ -1,4 +1,4 @@
-"""What this clone knows of the bucket: the refs, the moves of refs, and the commits.
+"""What this clone knows about the bucket: the refs, the moves of refs, and the commits.
 
 `TrackingStore` records, for each ref in the bucket, the commit that the ref pointed to when this
 clone last read the bucket. A ref that was deleted in the bucket stays in this table, without a
@@ -8,7 +8,7 @@ row has a sequence number, and fields that `lakecli.remote` defines::
     TRACKING  repository ‖ kind ‖ 00 ‖ name -> position as JSON
     REFLOG    repository ‖ BLAKE3(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> JSON
 
-`IntentStore` has the moves of refs in the bucket that this clone began, until their outcome is
+`IntentStore` has the moves of refs in the bucket that this clone has begun, until their outcome is
 recorded. A row is written before the first request of a move and deleted in the transaction that
 records its outcome. If a command is interrupted, its row remains, and the next command finds out
 whether the move was made. `LocalMove` describes what a move changes on this machine. The table also
@@ -25,7 +25,7 @@ that was added last is recorded::
               repository ‖ p ‖ pack ID (32 bytes)   -> empty: a pack that was read or written here
                                                        01: another known pack replaces it
 
-The rules seen last are one row, see `lakecli.repository.policy.rules`::
+The rules that this clone read last are one row, see `lakecli.repository.policy.rules`::
 
     META      policy/ ‖ repository -> number, who and document of the rules, as JSON
 """
@@ -46,7 +46,7 @@ SEEN_POLICY: Final = b"policy/"
 """The beginning of the key of the row with the rules that this clone saw last."""
 
 _REMEMBERED: Final = 1 << 14
-"""How many parsed records are cached: a push of many branches reads all records for each branch."""
+"""Number of cached parsed records; a push of many branches reads all records for each branch."""
 
 
 class Tracked(NamedTuple):
@@ -76,8 +76,8 @@ class LocalMove(NamedTuple):
         operation: the kind of operation, as the log shows it.
         sealed: the staging tokens whose changes are in the commit, newest first.
         from_staging: whether the commit's changes come from these tokens, not from another commit.
-        left: staging tokens with the changes that the commit left out, newest first. They replace
-            the sealed tokens.
+        left: staging tokens with the changes that the commit left out, newest first. The branch
+            gets these tokens in place of the sealed ones.
     """
 
     operation: str

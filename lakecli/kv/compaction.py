@@ -2,16 +2,16 @@
 
 LMDB writes a copy without free pages, and a rename replaces the file with the copy. So after a
 crash, the file is either the whole old store or the whole new one. No process may have the store
-open meanwhile: whatever it wrote to the old file would be lost. Two locks ensure this. Every
-process that has the store open holds both locks shared:
+open meanwhile, because its writes to the old file would be lost. Two locks exclude other processes;
+a process that has the store open holds both locks shared:
 
 - The `Sentinel`. A process that opens the store during the rewrite waits for this lock, and the
   user can interrupt it.
 - The first byte of LMDB's lock file. Every version of lakecli, and every other user of LMDB, waits
   for this lock and takes it before opening the data file. So no process can have the old file.
 
-The lock file refers to the old data file. Its contents are erased before the rename: if the rewrite
-is killed, a process that waited for it must not use the old contents. Opening the new store
+The contents of LMDB's lock file belong to the old data file. They are erased before the rename: if
+the rewrite is killed, a process that waited for the lock must not use them. Opening the new store
 initialises the lock file, while the lock is still held.
 """
 
@@ -42,7 +42,7 @@ def alone(directory: StrPath) -> Iterator[int]:
     try:
         make_private(directory)
         with lmdb_environment.opening(directory) as is_open:
-            if is_open:  # closing the lock file would drop LMDB's own locks
+            if is_open:  # closing the lock file would release this process's LMDB locks
                 raise store_in_use(directory)
             sentinel = Sentinel(directory)
             try:
@@ -105,7 +105,7 @@ def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
     copy.unlink(missing_ok=True)
     descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        if os.fstat(descriptor).st_uid != like.st_uid:  # root, in somebody's home
+        if os.fstat(descriptor).st_uid != like.st_uid:  # root compacts the store of another user
             os.fchown(descriptor, like.st_uid, like.st_gid)
         os.fchmod(descriptor, S_IMODE(like.st_mode))
         with lmdb.open(os.fspath(directory), readonly=True, lock=False) as source:

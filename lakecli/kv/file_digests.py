@@ -16,10 +16,10 @@ from lakecli.kv import local_store
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction, get_path, put_paths
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
-"""Nanoseconds; a file that changed less than this before it was hashed is not recorded.
+"""Nanoseconds: a file that changed less than this time before its hashing began is not recorded.
 
-A second change may leave the times unchanged: within their resolution, and until the system has
-written back a page that a program has mapped, which takes up to 30 seconds.
+Another change may leave the file's times unchanged: if it falls within their resolution, or if a
+program writes to a mapped page, whose write-back (up to 30 seconds later) updates the times.
 """
 
 _OWNER: Final = struct.Struct(">Q8x")

@@ -53,7 +53,7 @@ _SECRET_SIZE: Final = 32
 _MAX_READERS: Final = 510
 _LOCK_FILE_SIZE: Final = 1 << 15  # LMDB's size for this number of readers
 _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
-"""Seconds between attempts to open a store that a process with the same ID uses: ten in total."""
+"""Pauses in seconds before opening a store that a process with the same ID uses; ten in total."""
 
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
@@ -146,7 +146,7 @@ class LmdbEnvironment:
             txn.commit()
         except self.lmdb_error as error:
             raise self.translate(error) from error
-        with suppress(OSError):  # a full disk
+        with suppress(OSError):  # the disk may be full
             grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
 
     def check_schema(self, txn: "lmdb.Transaction[bytes]") -> None:
@@ -312,10 +312,10 @@ def _refuse_network(directory: StrPath) -> None:
 
 
 def allocate_lock_file(directory: StrPath) -> None:
-    """Allocate the blocks of a new store's lock file.
+    """Allocate the disk blocks of a new store's lock file.
 
-    LMDB maps the lock file as a sparse file: on a full disk, the first access to a page would kill
-    the process.
+    LMDB creates a sparse lock file and maps it: on a full disk, the first write to a page would
+    kill the process.
     """
     allocate = getattr(os, "posix_fallocate", None)
     if allocate is None:  # macOS
@@ -323,7 +323,7 @@ def allocate_lock_file(directory: StrPath) -> None:
     descriptor = os.open(f"{directory}/lock.mdb", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_size == 0:
-            # Overwrites nothing: another process may use the file already.
+            # This overwrites nothing, because another process may use the file already.
             allocate(descriptor, 0, _LOCK_FILE_SIZE)
     finally:
         os.close(descriptor)

@@ -1,8 +1,7 @@
 """The local store: tables of ordered bytes for all repositories of a user, and transactions.
 
-At any time at most one process can write: keep write transactions short, and do not build or upload
-anything inside a write transaction. Readers never wait, and see the store as of the start of their
-transaction.
+Only one process can write at a time. So keep write transactions short, and do not build or upload
+anything inside them. Readers never wait, and see the store as of the start of their transaction.
 
 The tables share one LMDB database, each under its own first byte: opening a named database takes
 the write lock, so a process that only reads would have to wait for a writer.
@@ -82,8 +81,8 @@ class Table(bytes, Enum):
     FILE_HASHES = b"f"
     TRANSFERS = b"x"
     TRACKING = b"u"  # the refs in the bucket, as this clone last saw them
-    REFLOG = b"l"  # their moves, as far as this clone has read them
-    INTENTS = b"v"  # their moves that were begun, and whose outcome is not recorded yet
+    REFLOG = b"l"  # the moves of these refs, as far as this clone has read them
+    INTENTS = b"v"  # moves that this clone began, and whose outcome is not recorded yet
     PACKED = b"p"  # the commits in the bucket, and the pack of each
 
 
@@ -222,7 +221,7 @@ class ReadTransaction:
 
     @property
     def state(self) -> int:
-        """The number of the state that is read; every write of any process makes another state."""
+        """A number for the state that is read; every write by any process increases it."""
         return self._txn.id()
 
     def for_writing(self) -> WriteTransaction:
@@ -256,7 +255,7 @@ class ReadTransaction:
         within = table + prefix
         size = _FIRST_BATCH
         while batch := list(islice(items, size)):
-            # Keys ascend: if the last one of a batch has the prefix, all of them do.
+            # Keys ascend: if the last key of a batch has the prefix, all keys have it.
             if not batch[-1][0].startswith(within):
                 yield [(key[cut:], value) for key, value in batch if key.startswith(within)]
                 return
@@ -453,7 +452,7 @@ def _path_batches(
         left = start[CHUNK:] if start.startswith(head) else b""
         return _path_batches(txn, table, child, start=left, prefix=prefix, lead=lead + head)
 
-    if len(prefix) > CHUNK:  # all paths are behind one link
+    if len(prefix) > CHUNK:  # all paths with this prefix are behind the same link
         head = prefix[:CHUNK]
         if start[:CHUNK] <= head:
             yield from behind(head, _owner_of_rests(owner, head), prefix[CHUNK:])
@@ -487,7 +486,7 @@ def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int 
             continue
         for key in keys:
             if len(key) > OWNER_SIZE + CHUNK:
-                # The child first: stopping at the limit must not leave it without its link.
+                # Delete the child's records first: if the limit is reached, the link must remain.
                 child = _owner_of_rests(owner, key[OWNER_SIZE:-1])
                 room = None if limit is None else limit - deleted
                 deleted += drop_paths(txn, table, child, limit=room)
@@ -498,7 +497,7 @@ def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int 
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner under which the rests of long paths that start with `head` are stored."""
+    """Return the owner of the remainders of long paths: paths of `owner` that start with `head`."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

@@ -1,9 +1,10 @@
 """The operation log: what each command changed in a repository, and what undoing it needs.
 
 Every command that changes refs or staging appends one operation, in the transaction that makes the
-change. An operation records the refs before and after. It also has an image of each path that it
-staged: the path's previous staged record, written no later than the first change of the path. The
-staging tokens that the operation sealed are kept as long as the operation.
+change. An operation records the changed refs before and after. It also has an image of each path
+that it staged: the record that was staged at the path before. The image is written no later than
+the first change of the path. The staging tokens that the operation sealed are kept as long as the
+operation.
 
 ::
 
@@ -48,7 +49,7 @@ POLICY: Final = "policy"
 """Key of an operation's metadata: the number of the rules that it set in the bucket."""
 
 FOLLOWED: Final = "sync"
-"""The kind of operation that moves refs to where they point in the bucket."""
+"""The kind of an operation that moves refs to the commits that they point to in the bucket."""
 
 MOVE: Final = "move"
 """The metadata key with the write ID of the move that the operation made in the bucket."""
@@ -185,10 +186,9 @@ def rewrite(txn: WriteTransaction, operation: Operation) -> None:
 
 
 def close(txn: WriteTransaction, repository: bytes) -> int:
-    """Use up the next sequence number, and return it.
+    """Use up the next sequence number and return it, so that no command extends the last operation.
 
-    A command extends the newest operation only while it has the last sequence number. So afterwards
-    no command extends it.
+    A command extends the newest operation only while this operation has the last sequence number.
     """
     sequence = last_sequence(txn, repository) + 1
     key = _COUNTER + owner_key(repository)
@@ -235,7 +235,7 @@ def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[b
     whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
     for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
         found = key[len(lead) :]
-        if found.hex().startswith(prefix):  # an odd last digit is half a byte
+        if found.hex().startswith(prefix):  # the scan ignores the last digit of an odd number
             yield found
 
 

@@ -1,4 +1,4 @@
-"""The sentinel: a file beside the store that shows who uses it, and whether it was closed.
+"""The sentinel: a file beside the store that shows whether the store is in use, or was closed.
 
 ::
 
@@ -40,7 +40,7 @@ class Sentinel:
 
     _is_held = False
     """Whether another process held the lock when this process last tried to take it."""
-    _descriptor = -1  # as `__del__` finds it if an interrupt comes before `__init__`
+    _descriptor = -1  # for `__del__`, if an interrupt prevents `__init__` from setting it
 
     def __init__(self, directory: StrPath) -> None:
         self._descriptor = os.open(
@@ -93,7 +93,7 @@ class Sentinel:
             os.close(descriptor)
 
     def _wait(self) -> None:
-        """Wait until a rewrite ends, or a limited time while another process checks the store."""
+        """Wait until a rewrite ends; wait only a limited time for another process's check."""
         deadline = monotonic() + _PATIENCE
         while not self._lock(fcntl.LOCK_SH | fcntl.LOCK_NB):
             if monotonic() > deadline and not (self._is_held and self._read()[1] == _REWRITING):
@@ -105,7 +105,7 @@ class Sentinel:
         try:
             fcntl.flock(self._descriptor, how)
         except OSError as error:
-            self._is_held = isinstance(error, BlockingIOError)  # or there are no such locks
+            self._is_held = isinstance(error, BlockingIOError)  # else the file system has no locks
             return False
         return True
 

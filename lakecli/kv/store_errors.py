@@ -1,4 +1,4 @@
-"""Conversion of errors of LMDB, and of the disk that has the local store, to lakecli errors."""
+"""Converts the errors of LMDB, and of the disk with the local store, to lakecli's errors."""
 
 import errno
 import os
