@@ -27,7 +27,7 @@ class Bisection(NamedTuple):
         candidates: the commits that may be the first bad one, newest first.
         current: the commit to test; ``None`` if no commit is left to test.
         left: how many candidates are left if `current` is good.
-        steps: about how many tests are left after this one.
+        steps: the approximate number of tests that are left after this one.
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
         found: the first bad commit; ``None`` if it is not known yet.
@@ -68,7 +68,7 @@ def bisection(
         return Bisection(candidates, base, len(candidates), steps, is_merge_base=True)
     count = len(candidates)
     weights = _weights(candidates)
-    ranked = sorted(  # testing the bad commit again teaches nothing
+    ranked = sorted(  # the bad commit comes last: it need not be tested again
         candidates,
         key=lambda each: -1 if each.id == bad else min(weights[each.id], count - weights[each.id]),
         reverse=True,
@@ -86,7 +86,7 @@ def bisection(
 
 
 def estimate_steps(count: int) -> int:
-    """Return about how many tests find one of `count` commits, after the next test."""
+    """Return the approximate number of tests after the next one, to find one of `count` commits."""
     if count < _SMALL:
         return 0
     power = count.bit_length() - 1
@@ -101,10 +101,10 @@ def _untested_base(
     good: Collection[CommitId],
     skipped: Collection[CommitId],
 ) -> Commit | None:
-    """Return a common ancestor of good and bad commits to test first, or ``None``.
+    """Return a common ancestor of the good and bad commits that must be tested first, or ``None``.
 
-    This test is needed if a good commit is not an ancestor of the bad one: then the good commit
-    does not prove that the common ancestor is good.
+    This test is needed if a good commit is not an ancestor of the bad one: then a common ancestor
+    of both may be bad.
 
     Raises:
         Refused: the common ancestor has been tested, and is bad.

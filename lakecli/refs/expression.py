@@ -31,10 +31,11 @@ class ModifierRule(NamedTuple):
     Attributes:
         summary: the meaning of the modifier, for help texts; ``n`` is its number.
         takes_number: whether digits may follow.
-        alone: whether it must be the only modifier, because it applies to a branch, not a commit.
-        within: a regular expression for the text in the braces of the modifier; the first rule that
-            matches applies. Such a modifier must come first, because it applies to a branch or tag,
-            not a commit.
+        alone: whether it must be the only modifier, because it applies to a branch, not to a
+            commit.
+        within: for a modifier with braces, a regular expression for the text in the braces; the
+            first rule that matches applies. Such a modifier must come first, because it applies to
+            a branch or tag, not to a commit.
     """
 
     symbol: str
@@ -285,7 +286,7 @@ def parse_when(text: str, now: datetime) -> datetime:
     """
     words = " ".join(text.lower().split())
     try:
-        if words == "today":  # as its date, which has no time
+        if words == "today":  # the start of the day, as for any date without a time
             return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         if words in WORDS:
             return _before(now, WORDS[words], *UNITS["day"])

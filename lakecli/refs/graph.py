@@ -45,7 +45,7 @@ def iter_merge_bases(
             yield commit
             reached |= _BELOW
             if not (count[_COMMON] or (count[_LEFT] and count[_RIGHT])):
-                return  # the parents of the last base need not be read
+                return  # this was the last base, so its parents need not be read
         frontier.add_parents(commit, reached)
 
 
@@ -62,7 +62,7 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
     while frontier.count[_LEFT]:
         commit, reached = frontier.pop()
         if commit.generation <= floor:
-            return False  # and so is everything left
+            return False  # no commit left can reach the ancestor
         if ancestor in commit.parents:
             return True
         frontier.add_parents(commit, reached)

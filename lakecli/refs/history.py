@@ -239,7 +239,7 @@ def iter_graph_lines(
             commit is connected to its nearest shown ancestors.
     """
     columns: list[CommitId] = []
-    # The last column, if it ended on the last line: the next commit in it is not a parent.
+    # The last column, if it ended on the last line: the next commit there is not a parent.
     ended_at: int | None = None
     for commit in commits:
         if commit.id not in columns:
@@ -255,7 +255,7 @@ def iter_graph_lines(
             yield GraphLine(asterisk, commit)
             ended_at = None
         elif rows:
-            # Separates the slashes below from those above, which would look connected.
+            # Without this line, the slashes below would look connected to those above.
             yield GraphLine(straight, None)
         for row in rows:
             yield GraphLine(row, None)

@@ -165,7 +165,7 @@ class RefStore:
         whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])
         for key in self._txn.scan_keys(Table.COMMITS, prefix=whole):
             full = key[len(self._repository) :].hex()
-            if full.startswith(prefix):  # an odd last digit is half a byte
+            if full.startswith(prefix):  # the scan ignores the last digit of an odd number
                 yield CommitId(full)
 
     def iter_commits(self) -> Iterator[Commit]:

@@ -109,8 +109,8 @@ def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None =
         past: the base with its braces, already resolved; ``None`` if there are no braces.
 
     Raises:
-        NotFound: the base names nothing (without a hint: the caller knows the repository to list),
-            or a modifier goes past the first commit or the last parent.
+        NotFound: the base does not exist, or a modifier goes past the first commit or the last
+            parent. For a missing base, the caller adds the hint, which names the repository.
         UsageError: ``@`` or ``$`` follows a base that is not a branch.
         DamagedHistory: a commit on the way is missing.
     """
@@ -158,14 +158,14 @@ def commit_of(resolved: Resolved, expression: str) -> Commit:
 def resolve_base(
     expression: RefExpression, reader: RefReader
 ) -> tuple[RefKind, str, Branch | None, CommitId]:
-    """Return the kind, the name, the branch and the commit of the base; no branch: ``None``."""
+    """Return the base's kind, name, branch (``None`` if it is not a branch) and commit ID."""
     base = expression.base
     if is_full_commit_id(base):
         commit_id = CommitId(base.lower())
         if reader.find_commit(commit_id) is None:
             raise NotFound(f"no commit {commit_id}")
         return RefKind.COMMIT, commit_id, None, commit_id
-    # The store is only asked for valid names.
+    # Look up only valid names in the store.
     branch = reader.find_branch(base) if is_branch_name(base) else None
     if branch is not None:
         return RefKind.BRANCH, branch.name, branch, branch.commit_id
