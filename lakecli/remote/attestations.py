@@ -10,8 +10,9 @@ The subject is the metarange ID of a tree. An equal tree has an equal ID, so a s
 every commit that has the tree. For a statement about the entries below a prefix the subject is a
 digest of these entries, and ``tree`` is the tree that they were read from.
 
-An object is created once and never changed. Without signatures ``who`` is a claim: anyone who may
-write below ``_lakecli/attest/`` can make any statement. Statements that are not valid do not count.
+An object is created once and never changed. Statements are not signed, so ``who`` is only a claim:
+anyone who may write below ``_lakecli/attest/`` can make any statement. Statements that are not
+valid are ignored.
 """
 
 import json
@@ -33,10 +34,10 @@ from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore, Too
 FORMAT: Final = 1
 
 MAX_NAME_SIZE: Final = 1024
-"""Bytes of the name of a check, or of the ref that is approved for, at most."""
+"""Largest size of the name of a check, or of the ref of an approval, in bytes."""
 
 MAX_ATTESTATIONS: Final = 1024
-"""Statements that are read about one subject, at most: those with the first keys."""
+"""Largest number of statements that are read about one subject: those with the smallest keys."""
 
 _RECORD: Final = Record(
     {
@@ -81,7 +82,7 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
         id: 32 random hex digits.
 
     Raises:
-        UsageError: it is not valid, for example its name is too long.
+        UsageError: the statement is not valid; for example, its name is too long.
     """
     fields = attestation._asdict() | {
         "format": FORMAT,
@@ -96,7 +97,7 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
 
 
 def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]:
-    """Yield the statements about a subject, ordered by key; those that are not valid are skipped.
+    """Yield the valid statements about a subject, ordered by key.
 
     At most `MAX_ATTESTATIONS` objects are read.
 
@@ -115,10 +116,10 @@ def iter_ended(
 ) -> Iterator[ObjectInfo]:
     """Yield the objects of statements whose tree is not among `trees`, for garbage collection.
 
-    Those that are not valid stay, as a later version may have written them.
+    Statements that are not valid are kept, since a later version may have written them.
 
     Args:
-        before: younger ones are left out.
+        before: the time before which an object must have been written to be yielded.
     """
     for info in store.list(layout.ATTESTATIONS):
         subject = info.key.removeprefix(layout.ATTESTATIONS).partition("/")[0]
@@ -131,7 +132,7 @@ def iter_ended(
 
 
 def _parse(subject: str, data: bytes) -> Attestation:
-    """Return a statement about a subject; raises `Invalid` or `Unparsable`."""
+    """Parse a statement about a subject; raise `Invalid` or `Unparsable` if it is not valid."""
     fields = _RECORD.read(parse_json_object(data, max_size=layout.MAX_ATTESTATION_SIZE))
     del fields["format"]
     found = Attestation(**fields)

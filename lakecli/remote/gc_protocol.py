@@ -5,9 +5,9 @@ This object, the state of garbage collection, is in JSON, and validated before i
     {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…", "grace": 1209600,
      "write_id": "0f…"}
 
-Anyone with write access to the bucket can write it. So the state is not trusted to say how long an
-object is protected: a grace period outside the bounds is refused, and a sweep measures waiting
-times by the dates that the bucket gives to the objects.
+Anyone with write access to the bucket can write this object. So its times are not trusted: a grace
+period outside the bounds is refused, and a sweep measures waiting times by the dates that the
+bucket gives to the objects.
 
 ::
 
@@ -70,8 +70,10 @@ MAX_EPOCH: Final = 10**15
 DEFAULT_GRACE: Final = timedelta(days=14)
 
 STALE_AFTER: Final = timedelta(seconds=layout.MAX_STATE_AGE)
-"""How long writers may rely on a state that they read; a sweep waits this much longer than the
-grace period."""
+"""How long writers may rely on a state that they have read.
+
+A sweep waits for the grace period plus this time.
+"""
 
 _MARK: Final = re.compile(r"[1-9][0-9]{0,15}-[0-9a-f]{32}")
 
@@ -211,11 +213,13 @@ CLOCK_KEY: Final = layout.GC + "clock"
 KEEPS: Final = layout.GC + "keep/"
 EXPIRED: Final = layout.GC + "expired/"
 REFRESHING: Final = layout.GC + "refresh/"
-"""Prefix for temporary copies: to renew its date, an object is copied to this prefix and back."""
+"""Prefix of temporary copies: copying an object there and back gives the object a new date."""
 
 LEASE: Final = timedelta(minutes=30)
-"""How long the process that last wrote the state owns the sweep, by the bucket's clock. Before this
-time has passed, no other process takes the sweep over or ends it."""
+"""How long the process that last wrote the state owns the sweep, by the bucket's clock.
+
+Before this time has passed, no other process takes the sweep over or ends it.
+"""
 
 MAX_EXPIRED_SIZE: Final = 64 << 20
 """Maximum size of one list of expired metaranges in bytes."""
@@ -388,16 +392,16 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
         try:
             data = store.get(info.key, start=0, length=layout.MAX_KEEP_SIZE)
         except ObjectNotFound:
-            continue  # its epoch ended, and it was deleted just now
+            continue  # deleted since it was listed, because its epoch has ended
         yield from data.decode("ascii", "replace").split("\n")[:-1]
 
 
 def iter_expired(store: ObjectStore) -> Iterator[str]:
     """Yield the metaranges that garbage collection has ever deleted by the retention rules.
 
-    Some of them may have been written again since. A missing metarange that is yielded is not
-    damage. A list that is not valid is skipped: then its metaranges count as missing by mistake,
-    and garbage collection deletes nothing.
+    Some of them may have been written again since. If such a metarange is missing, this is not
+    damage. A list that is not valid is skipped: its metaranges then count as damage, and garbage
+    collection deletes nothing.
     """
     for info in store.list(EXPIRED):
         yield from read_expired(store, info.key)

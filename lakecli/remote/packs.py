@@ -35,7 +35,7 @@ from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, TooLarge, get_bounded
 
 LEVEL_FACTOR: Final = 8
-"""Number of packs of one level that are merged into one pack of the next level."""
+"""Number of packs of one level that are merged into a pack of the next level."""
 
 SMALLEST_LEVEL: Final = 16 << 10
 """Packs smaller than this size in bytes are of the lowest level."""
@@ -117,7 +117,7 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
 def read_new_packs(
     store: ObjectStore, known: Collection[PackId], *, also: Collection[PackId] = ()
 ) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs not in `known`, largest first, without packs that an earlier one replaces.
+    """Yield packs not in `known`, largest first, without packs that a pack yielded before replaces.
 
     In place of a damaged pack, its ID and the defect are yielded. A pack that was deleted between
     listing and reading was replaced by another pack, so the packs are then listed again.
@@ -187,7 +187,7 @@ def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
             try:
                 yield read_pack(store, info.id)
             except ObjectNotFound:
-                looks_again = True  # replaced since the listing, maybe by a newer pack
+                looks_again = True  # replaced since the listing, perhaps by an unlisted pack
             except DamagedPack as error:
                 yield error
 

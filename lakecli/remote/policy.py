@@ -1,14 +1,14 @@
-r"""The rules about refs in the bucket: one object, moved by compare-and-set, each version kept.
+r"""The rules about refs in the bucket: one object, replaced by compare-and-set; versions are kept.
 
 ::
 
     _lakecli/policy             {"format": 1, "number": 7, "write_id": "0f…", "who": "Name <email>",
                                  "at": "2026-11-20T15:00:00Z", "document": "[[rules]]\n…"}
-    _lakecli/policies/<number>  the former versions, as they were
+    _lakecli/policies/<number>  the former versions, unchanged
 
-Before version N is replaced, it is copied to its own key, create-only. Writers who race write the
-same copy, and only one of them replaces the object. The document is TOML, which
-`lakecli.repository.policy.document` reads; here it is a text.
+Before version N is replaced, it is copied to its own key by a create-only write. Concurrent writers
+write the same copy, and only one of them replaces the object. The document is TOML, which
+`lakecli.repository.policy.document` parses; this module treats it as text.
 """
 
 import json
@@ -30,7 +30,7 @@ from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, Obje
 FORMAT: Final = 1
 
 MOST_KEPT: Final = 1000
-"""Number of former versions that `iter_policies` yields, at most."""
+"""Largest number of former versions that `iter_policies` yields."""
 
 _RECORD: Final = Record(
     {
@@ -45,18 +45,18 @@ _RECORD: Final = Record(
 
 
 class PolicyMoved(LostRace):
-    """Somebody else set the policy first."""
+    """Another client replaced the rules first."""
 
 
 class PolicyRecord(NamedTuple):
     """One version of the rules.
 
     Attributes:
-        number: how many versions there were, with this one.
+        number: the number of this version, counted from 1.
         write_id: random ID of the change, 32 hex digits.
-        who: who set it, ``Name <email>``.
-        at: when, by the clock of that machine; whole seconds.
-        document: TOML.
+        who: the committer who set these rules, ``Name <email>``.
+        at: the time of the change by the clock of the committer's machine, in whole seconds.
+        document: the rules, as TOML.
     """
 
     number: int
@@ -67,12 +67,12 @@ class PolicyRecord(NamedTuple):
 
 
 class SeenPolicy(NamedTuple):
-    """The object of the rules as it was read, in order to replace it.
+    """The rules that were read in order to replace them.
 
     Attributes:
-        record: ``None``: there are no rules, or what is there is damaged.
-        data: its bytes, as they are kept under its number.
-        version: ``None``: there is no object.
+        record: the rules; ``None`` if there are none, or if their object is damaged.
+        data: the bytes of the object, which are copied to the key of the version.
+        version: the version of the object; ``None`` if there is no object.
     """
 
     record: PolicyRecord | None
@@ -81,23 +81,24 @@ class SeenPolicy(NamedTuple):
 
 
 def read_policy(store: ObjectStore) -> PolicyRecord | None:
-    """Return the present rules by one GET; ``None``: there never were any.
+    """Return the current rules with one GET; ``None`` if none were ever set.
 
     Raises:
-        NotOurs: it is not valid, or a newer lakecli wrote it.
+        NotOurs: the object is not valid, or a newer lakecli wrote it.
     """
     return look_at_policy(store).record
 
 
 def look_at_policy(store: ObjectStore, *, accepts_damage: bool = False) -> SeenPolicy:
-    """Return the present rules and their version, for `put_policy`.
+    """Return the current rules and the version of their object, for `put_policy`.
 
     Args:
-        accepts_damage: return no record, rather than raise, if it is not valid.
+        accepts_damage: whether to return a result without a record, instead of raising `NotOurs`,
+            if the object is not valid.
 
     Raises:
-        NewerRecord: a newer lakecli wrote it.
-        NotOurs: it is not valid.
+        NewerRecord: a newer lakecli wrote the object.
+        NotOurs: the object is not valid.
     """
     try:
         data, version = store.get_versioned(POLICY, length=MAX_POLICY_SIZE + 1)
@@ -114,13 +115,14 @@ def look_at_policy(store: ObjectStore, *, accepts_damage: bool = False) -> SeenP
 
 
 def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> None:
-    """Replace the rules by compare-and-set, after keeping the former ones.
+    """Copy the current rules to their own key, then replace them by compare-and-set.
 
     Raises:
-        Unwritable: no lakecli could read them; nothing was changed.
-        PolicyMoved: they have changed since they were seen.
+        Unwritable: no lakecli could read the new rules; nothing was changed.
+        NotOurs: the key of the copy has an object with other contents; nothing was changed.
+        PolicyMoved: the rules have changed since `seen` was read.
         OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
-        Unreachable: the store does not answer, or refused although nobody else changed them.
+        Unreachable: the store does not answer, or refused although nobody else changed the rules.
     """
     fields = after._asdict() | {
         "format": FORMAT,
@@ -162,7 +164,10 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
 
 
 def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
-    """Yield the newest `MOST_KEPT` versions of the rules, newest first, without invalid ones."""
+    """Yield the current rules, then up to `MOST_KEPT` former versions, newest first.
+
+    Versions that are not valid are skipped.
+    """
     present = look_at_policy(store, accepts_damage=True).record
     if present is not None:
         yield present
@@ -177,7 +182,7 @@ def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
 
 
 def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:
-    """Return a former version of the rules; ``None`` if it is not kept, or not valid."""
+    """Return a former version of the rules; ``None`` if its object is missing or not valid."""
     try:
         return _parse(key := policy_key(number), _get(store, key))
     except NotOurs:

@@ -8,11 +8,11 @@
                 "who": "Name <email>", "at": "2026-11-20T15:00:00Z", "why": "push", "pack": "…",
                 "policy": 3}], "policy": 3}
 
-``policy`` is the number of the rules that allowed a move; that of the ref is the highest that it
-was written under. Where there never were rules, both are absent. ``commit_id`` is null in the
-tombstone of a deleted ref. Moves are newest first, with consecutive sequence numbers. A rewrite
-keeps the fields that this version does not know, in the ref and in its moves. A greater ``format``
-is refused: only a newer lakecli can read it.
+``policy`` of a move is the number of the rules that allowed the move; ``policy`` of the ref is the
+highest number of the rules under which the ref was written. Both are absent if no rules were ever
+set. ``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, with
+consecutive sequence numbers. A rewrite keeps the fields that this version does not know, in the ref
+and in its moves. A greater ``format`` is refused: only a newer lakecli can read it.
 """
 
 import json
@@ -37,7 +37,7 @@ MAX_WHO_SIZE: Final = 4096
 MAX_WHY_SIZE: Final = 256
 
 _MOST_MOVES: Final = 1024
-"""Maximum number of moves in an object that is read: other versions may write more than we do."""
+"""Maximum number of moves in an object that is read: other versions may write more moves."""
 
 _MOVE: Final = validation.Record(
     {
@@ -121,7 +121,7 @@ class RecordedMove(NamedTuple):
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
-        policy: the number of the rules that allowed it; 0: there were none.
+        policy: the number of the rules that allowed the move; 0 if there were none.
     """
 
     sequence: int
@@ -146,7 +146,8 @@ class RemoteRef(NamedTuple):
         write_id: the write ID of the ref's last move.
         moves: the last moves, newest first; the reflog has older ones.
         extra: fields that this version does not know.
-        policy: the highest number of the rules under which it was written.
+        policy: the highest number of the rules under which the ref was written; 0 if there were
+            none.
     """
 
     kind: RefKind

@@ -2,9 +2,9 @@
 
 The last moves of a ref are in its object, older moves in chunks beside it (the reflog). When a ref
 object is full, its oldest moves are written to a chunk before the PUT that removes them from the
-ref object. The chunk is named by the newest of its moves. The ref object alone determines the
-chunk, so racing writers write the same chunk, and the loser of a race does no harm. Each chunk
-determines the name of the next older one, so reading needs no listing.
+ref object. The chunk is named by the newest of its moves. The contents of the chunk depend only on
+the ref object, so concurrent writers write the same chunk. Each chunk determines the name of the
+next older chunk, so reading needs no listing.
 
 `RefMove` moves a ref; no other code writes ref objects. A move has a random write ID. The caller
 records this ID before the first request, and every repetition uses the same ID. The moves in the
@@ -92,7 +92,7 @@ def read_refs(store: ObjectStore, refs: Iterable[ListedRef]) -> Iterator[RemoteR
             key = layout.ref_key(listed.kind, listed.name)
             return InvalidRecord(listed.kind, listed.name, key, error.message)
 
-    from concurrent.futures import ThreadPoolExecutor  # it loads logging, at every start
+    from concurrent.futures import ThreadPoolExecutor  # slow to import: it loads logging
 
     remaining = iter(refs)
     pool = ThreadPoolExecutor(PARALLEL_READS)
@@ -243,10 +243,10 @@ class MoveResult(NamedTuple):
 
 
 MOST_READS: Final = 8
-"""After a PUT, this many failed reads in a row make its outcome unknown."""
+"""Number of failed reads in a row, after a PUT, that make the outcome of the PUT unknown."""
 
 MOST_SLOW: Final = 2
-"""After this many PUTs that the store was too slow to answer, no more are sent."""
+"""Number of PUTs that the store was too slow to answer, after which no more are sent."""
 
 
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
@@ -274,7 +274,7 @@ class RefMove:
             move.send()
 
     Args:
-        ref: the ref as it was just read; ``None``: it does not exist.
+        ref: the ref, which the caller has just read; ``None`` if it does not exist.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``.
@@ -297,8 +297,8 @@ class RefMove:
         self._new: RemoteRef | None = None
         self._result: MoveResult | LakeError | None = None
         self._failures = self._slow_failures = 0
-        # Versions for which a PUT was sent and not answered: it may take effect as long as the ref
-        # has that version, and never afterwards.
+        # Versions that an unanswered PUT requires: the PUT may take effect as long as the ref has
+        # this version, and never afterwards.
         self._unanswered: set[Version | None] = set()
         self._error: LakeError | None = None
 
@@ -310,15 +310,15 @@ class RefMove:
             - ``APPLIED``: the ref's moves include this move, made by this `RefMove` or an earlier
               one, even if others moved the ref since.
             - ``LOST``: the ref does not point to `Intent.before`, and this move can never happen;
-              others may have moved the ref to `Intent.after`. Also if the move was given up, and
-              no request can move the ref any more.
+              others may have moved the ref to `Intent.after`. `LOST` is also the outcome of a move
+              that was given up, once no request can move the ref any more.
             - An error: the store does not answer, or refuses. No request of this `RefMove` has
               moved the ref or will move it. Earlier requests with the same intent may have.
 
         Raises:
             OutcomeUnknown: a request was sent, and its outcome cannot be determined.
-            Unreachable, NotOurs, …: the intent was sent earlier, and older moves, which may include
-                it, cannot be read.
+            Unreachable, NotOurs, …: the intent was sent earlier, and the older moves, which may
+                include this move, cannot be read.
         """
         while self._result is None:
             if not self._failures:
@@ -372,7 +372,7 @@ class RefMove:
 
     def _look(self) -> bool:
         """Read the ref again, and set the outcome; return whether the outcome is known now."""
-        since = sequence_of(self._ref)  # the move is not among these
+        since = sequence_of(self._ref)  # moves up to this number were checked before
         for number in range(MOST_READS):
             if number:
                 self._pause(number - 1)
@@ -380,7 +380,7 @@ class RefMove:
             try:
                 ref = find_ref(self._store, self._intent.kind, self._intent.name)
                 if sequence_of(ref) < since:
-                    continue  # an outdated answer: a newer state was read before
+                    continue  # a stale answer: a newer state of the ref was read before
                 self._result = _judge(self._store, self._intent, ref, since=since)
             except LakeError as error:
                 self._error = error
@@ -487,7 +487,7 @@ def _is_among(store: ObjectStore, intent: Intent, ref: RemoteRef, *, since: int)
 
 
 def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
-    """Return the ref as it is after a move, with all its moves and without a version."""
+    """Return the ref that a move results in, with all its moves and without a version."""
     sequence = sequence_of(ref) + 1
     kind, name, write_id, before, after, who, at, why, pack, _ = intent
     move = RecordedMove(sequence, write_id, before, after, who, at, why, pack)
@@ -498,13 +498,13 @@ def _moved(ref: RemoteRef | None, intent: Intent) -> RemoteRef:
 
 
 def stamp(store: ObjectStore, kind: RefKind, name: str, policy: int) -> None:
-    """Write the number of new rules into a ref, whose commit and moves stay as they are.
+    """Record the number of new rules in a ref, without changing its commit or moves.
 
-    A move that was judged by older rules requires the version that this replaces, so it is judged
-    again.
+    This gives the ref's object a new version. So a concurrent move that was checked by older rules
+    fails, and is checked again by the new rules.
 
     Raises:
-        LostRace: others kept moving it.
+        LostRace: others moved the ref during every attempt.
         Unreachable: the store does not answer.
     """
     for _ in range(MOST_READS):
