@@ -29,7 +29,7 @@ CONDITIONS_FIX: Final = (
 CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
 
 BROKEN: Final = "broken"
-"""The key in `Check.details`, of a check that raised `BrokenPromise`, for what the store did."""
+"""The key in `Check.details` for what the store did, if the check raised `BrokenPromise`."""
 
 
 class BrokenPromise(errors.Unsupported):
@@ -277,7 +277,7 @@ def check_names(scratch: ScratchObjects) -> Check:
     listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}
     hidden = [part for part in kept if part not in listed and part not in folded]
     if _APART[0] in hidden:
-        hidden = []  # listings are late, which another check reports
+        hidden = []  # the listing lags behind, which another check reports
     problems = {"taken for another": folded, "not listed": hidden, "refused": refused}
     seen = "; ".join(f"{what}: {', '.join(parts)}" for what, parts in problems.items() if parts)
     if not folded and not hidden:
@@ -387,7 +387,7 @@ def _why_unlisted(
 
 
 def check_checksums(scratch: ScratchObjects) -> Check:
-    """Send bytes with a wrong checksum, which the store must refuse: as an object or as a part."""
+    """Send an object or a part with a wrong checksum, which the store must refuse."""
     name = "checksums"
     try:
         is_sent = _send_garbled(scratch)

@@ -6,7 +6,7 @@ read the object back.
 
 Some stores compare the version first, and write afterwards. Two concurrent writers may then both
 succeed, but only by chance, so a single race proves little. If a store fails one race in ten,
-`RACES` races of each kind detect this with a probability of 1 - 0.9 ** 66, more than 99.9 %.
+`RACES` (66) races detect this with a probability of 1 - 0.9 ** 66, which is more than 99.9 %.
 The body of each write is as large as a ref (`BODY_SIZE`). S3Proxy 4.1 compares first and writes
 afterwards: 29 of 40 races with such bodies had several winners, and 28 of 40 races with bodies four
 times as large.
@@ -31,14 +31,16 @@ WRITERS: Final = 8
 """The number of writers in each race."""
 
 RACES: Final = 66
-"""How many races of each kind (create-only and compare-and-set) a store must pass."""
+"""Number of races of each kind (create-only and compare-and-set) that a store must pass."""
 
 LOOK: Final = 12
 """The number of races of each kind if the store has already passed `RACES` races."""
 
 TIME_LIMIT: Final = 50.0
-"""Seconds after which no further race begins, so that a run takes at most a minute. The races of
-several runs are added up."""
+"""Seconds after which no further race begins, so that a run takes at most a minute.
+
+The races of several runs are added up.
+"""
 
 BODY_SIZE: Final = 16 << 10
 """The number of bytes that each writer sends."""
@@ -68,7 +70,7 @@ def check_match(scratch: ScratchObjects) -> Check:
 
 @dataclass(slots=True)
 class Races:
-    """The results of races; no race had two winners.
+    """The results of races, none of which had two winners.
 
     Attributes:
         run: the number of races of each kind that took place.
@@ -119,7 +121,7 @@ def run_races(
     """
     begun = elapsed()
     races = Races(wanted)
-    # Some stores let a key be written once a second: what is raced for is there before.
+    # Some stores accept one write per second for a key, so write the objects to replace in advance.
     started: dict[str, Version] = {}
     for first in range(0, wanted, WRITERS):
         numbers = range(first, min(first + WRITERS, wanted))
@@ -258,7 +260,7 @@ def _write_at_once(
             barrier.wait(_START_TIMEOUT)
             return list(answers)
         except BaseException:
-            barrier.abort()  # or the waiting writers would wait for the others
+            barrier.abort()  # otherwise the writers at the barrier would wait for this one
             raise
 
 

@@ -1,4 +1,4 @@
-"""The results of earlier tests of a namespace: whether several machines may write to it.
+"""The results of earlier tests of a namespace, which show whether several machines may write to it.
 
 The results are stored as one object in the namespace, ``_lakecli/sharing.json``. So only the first
 clone runs the races of conditional writes, and other clones read its results::

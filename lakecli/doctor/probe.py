@@ -42,10 +42,10 @@ TIME_LIMIT: Final = timedelta(minutes=2)
 
 CLOCK_WARNING: Final = timedelta(seconds=5)
 CLOCK_LIMIT: Final = timedelta(minutes=15)
-"""The largest difference of the clocks with which clouds accept signatures."""
+"""The largest difference between the clocks at which clouds still accept signatures."""
 
 LEFT_AFTER: Final = timedelta(hours=1)
-"""The age from which an object must have been left by a killed run: every run is shorter."""
+"""Age from which an object must be a leftover of a killed run, because every run is shorter."""
 
 _MAX_LISTED: Final = 1_000
 _MAX_ASKED: Final = 16
@@ -129,8 +129,8 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
                 decode_content=False,
             ) as answer,
         ):
-            # Without retries there are no redirects either. The reader reads on until nothing
-            # comes, so that urllib3 finds an answer that was cut short.
+            # Without retries, urllib3 follows no redirects either. `BufferedReader` reads until the
+            # end of the body, so that urllib3 notices a truncated answer.
             body = BufferedReader(answer).read(MAX_BODY)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return FetchedUrl(answer.status, body, headers)
@@ -287,7 +287,7 @@ class Probe:
         before = self._now()
         try:
             if self._greet is not None:
-                with suppress(errors.PermissionDenied):  # it did answer
+                with suppress(errors.PermissionDenied):  # a refusal shows that it is reachable
                     self.scratch.store = self._greet()
             try:
                 self._listed = list(islice(self.store.list(DOCTOR), _MAX_LISTED))
@@ -382,7 +382,7 @@ class Probe:
             return skipped("cors", "a directory has no URLs")
         signed = self._sign("PUT", self._now())
         said: Mapping[str, str] = {}
-        with suppress(errors.Unreachable):  # a server that has no such requests
+        with suppress(errors.Unreachable):  # some servers do not answer preflight requests
             said = self._fetch(signed.url, preflight=True).headers
         origin, methods = (
             said.get(f"access-control-allow-{name}", "") for name in ("origin", "methods")
@@ -448,8 +448,10 @@ class Probe:
         "delete-matching": (_simple(checks.check_delete_matching), ("write", "read", "overwrite")),
         "delete": (_delete, ()),
     }
-    """All checks by name, in order, each with the names of earlier checks. If one of these earlier
-    checks has failed, the check is skipped."""
+    """All checks by name, in order, each with the names of the earlier checks that it depends on.
+
+    If one of these earlier checks has failed, the check is skipped.
+    """
 
 
 NAMES: Final = tuple(Probe.CHECKS)
