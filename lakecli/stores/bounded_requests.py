@@ -41,7 +41,7 @@ def bound_answers(
         adapter: Any = session.get_adapter(scheme)
         if type(adapter) is HTTPAdapter:
             session.mount(scheme, BoundedAdapter(limits))
-        else:  # one with a client certificate
+        else:  # the SDK's own adapter, with a client certificate
             _bound(adapter.poolmanager, limits)
 
 

@@ -384,7 +384,10 @@ def uploads_of(store: ObjectStore) -> PartUploads | None:
 
 
 def can_copy(source: ObjectStore, target: ObjectStore) -> bool:
-    """Return whether the kinds of two stores allow a copy without fetching; sends no request."""
+    """Return whether objects can be copied between two stores of these kinds without fetching them.
+
+    No request is sent, so a copy may still be impossible; see `copy_across`.
+    """
     return type(source) is type(target) and isinstance(target, CopiesFrom)
 
 
@@ -427,7 +430,12 @@ def renew(store: ObjectStore, key: str, *, aside: str) -> None:
 
 
 def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
-    """Return the part size for an object of `size` bytes: `smallest` times a power of two."""
+    """Return the part size for an object: `smallest`, doubled until `MAX_PARTS` parts suffice.
+
+    Args:
+        size: size of the object in bytes.
+        smallest: the smallest part size in bytes.
+    """
     while size > smallest * MAX_PARTS:
         smallest *= 2
     return smallest

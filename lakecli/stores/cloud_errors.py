@@ -125,7 +125,7 @@ def split_server(url: str, what: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:  # of an IPv6 address, or of a port
+    except ValueError:  # the IPv6 address or the port is malformed
         return None
     if "@" in parts.netloc:
         raise errors.UsageError(
@@ -190,13 +190,13 @@ class Translator(ABC):
             try:
                 raise known from error
             finally:
-                del known  # or the error, and with it an open response, would refer to itself
+                del known  # else a reference cycle keeps the error, and its response open
 
     def known(self, error: Exception, key: str, *, may_be_absent: bool) -> errors.LakeError | None:
         """Return lakecli's error for an error of an SDK, or ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
-        if isinstance(error, RecursionError):  # of a parser of the SDK
+        if isinstance(error, RecursionError):  # raised by a parser of the SDK
             return self.unusable("it is nested too deep", key)
         if isinstance(error, RangeIgnoredError):
             return self.error(NO_RANGES, key)

@@ -100,10 +100,10 @@ class ObjectInfo(NamedTuple):
         content_type: filled only by `ObjectStore.head`, and only if the store keeps it; a directory
             does not. The same is true of `content_encoding` and `metadata`.
         metadata: user metadata; some stores return the keys in lower case.
-        md5: MD5 of the bytes in hex digits, if the store reports one in addition to an ETag that is
-            not an MD5.
-        archive: the archive tier of an object that must be restored before it is read. A listing of
-            S3 also has the tier of an object that is restored already.
+        md5: MD5 of the bytes in hex digits, if the ETag is not an MD5 and the store reports the MD5
+            separately; else ``""``.
+        archive: the archive tier of an object that must be restored before it is read; ``""``:
+            none. A listing of S3 also names the tier of an object that has been restored already.
     """
 
     key: str

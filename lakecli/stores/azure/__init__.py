@@ -4,7 +4,7 @@
 
     store        the adapter
     client       the requests of Azure's SDK, and how it is set up; importing it loads the SDK
-    credentials  credentials and endpoint of a storage account, and the URLs that they sign
+    credentials  credentials and endpoint of a storage account, and the signing of URLs
     names        names of blobs and their order, keys of their metadata, and their versions
     uploads      multipart uploads, which another process can resume
     errors       converts the errors of Azure's SDK to lakecli's

@@ -137,7 +137,7 @@ class AzureClient:
         try:
             span = {} if is_whole else {"offset": start, "length": length}
             download = self.open(name, etag=etag, version_id=version_id, **span)
-            # The SDK reads further pieces of the version of the first one only.
+            # The SDK reads all further pieces from the version of the first piece.
             return download.readall(), download.properties.etag
         except HttpResponseError as error:
             if not is_whole and error.status_code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -436,7 +436,7 @@ def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | 
     # Looking for an identity of this machine takes a second if it has none.
     chosen = os.environ.get("AZURE_TOKEN_CREDENTIALS", "").strip()
     announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
-    # Several sources share the session.
+    # Several sources of credentials share the session, so none of them may close it.
     transport = _transport(session_for_login(limits), limits, session_owner=False)
     return _Login(
         DefaultAzureCredential(

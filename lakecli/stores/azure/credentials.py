@@ -1,4 +1,4 @@
-"""Credentials and endpoint of a storage account, and the URLs that they sign.
+"""Credentials and endpoint of a storage account, and the signing of URLs.
 
 Signed URLs have shared access signatures (SAS) for single blobs, in a version that every account
 and emulator accepts; the SDK can sign only with the newest version. With the key of an account,
@@ -113,7 +113,7 @@ def without_login(account: str, variables: Mapping[str, str]) -> AzureLogin:
     """
     try:
         endpoint = find_login(account, variables).endpoint
-    except PermissionDenied:  # they are for another account
+    except PermissionDenied:  # the variables are for another account
         endpoint = f"https://{account}.blob.{DOMAIN}"
     return AzureLogin(account, endpoint, is_anonymous=True)
 

@@ -4,7 +4,7 @@
 
     store        the adapter
     client       the requests of the SDK; importing this module loads the SDK
-    credentials  application default credentials, the endpoint, and the URLs they sign
+    credentials  application default credentials, the endpoint, and the signing of URLs
     generations  versions of objects, which are generations
     uploads      multipart uploads, which another process can resume
     errors       converts the SDK's errors to lakecli's

@@ -254,7 +254,7 @@ class GsClient:
         payer = self._project or project or None
         origin = self._client.bucket(bucket, user_project=payer).blob(source)
         if self._kms_key and attributes == PLAIN:
-            # The key is an attribute, too.
+            # The KMS key is an attribute, too, so `attributes` must not stay empty.
             origin.reload(**self._options)
             attributes = Attributes(
                 origin.content_type or "", origin.metadata or {}, origin.content_encoding or ""
@@ -421,7 +421,7 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, GoogleAPICallError):
         return error.code in TRANSIENT_STATUS
     response = getattr(error, "response", None)
-    if response is not None:  # what the SDK's uploads and downloads raise
+    if response is not None:  # an error of the SDK's uploads or downloads
         return getattr(response, "status_code", 0) in TRANSIENT_STATUS
     return isinstance(
         error,
@@ -466,7 +466,7 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
     # Otherwise some versions of the SDK request the bucket's properties in a thread of their own,
     # which needs a permission that users of objects may lack.
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
-    # The SDK's own guide enlarges the pool by this name; there is no public one.
+    # The SDK's own guide uses this private name to enlarge the pool; there is no public name.
     session: requests.Session = client._http  # noqa: SLF001
     bound_answers(session, server_date, _check_answer, login.limits)
     return client, session
@@ -482,7 +482,7 @@ def _check_answer(
         return
     method = answer.request.method
     if method == "DELETE" and answer.content.strip() == b"null":
-        return  # so say some servers; Google's answer has no body
+        return  # the answer of some servers to a deletion; Google's answer has no body
     is_read = method == "GET"
     is_listing = is_read and _LISTING_PATH.search(url.path) is not None
     if is_read or answer.content:

@@ -1,4 +1,4 @@
-"""Application default credentials, the endpoint of Google's storage, and the URLs they sign.
+"""Application default credentials, the endpoint of Google's storage, and the signing of URLs.
 
 The key of a service account is read from its file without the SDK: loading the SDK would take
 longer than the rest of ``fs presign``. URLs are signed by V4 signing.
@@ -44,7 +44,7 @@ KMS_KEY_HEADER: Final = "x-goog-encryption-kms-key-name"
 """The header that names the KMS key of a new object, in writes by the XML API."""
 
 LONGEST_BY_IAM: Final = timedelta(hours=12)
-"""The shortest time for which Google keeps a key that signs through IAM."""
+"""Longest lifetime of a URL signed through IAM: Google keeps the signing key at least this long."""
 
 _MAX_SIZE: Final = 1 << 20
 _PEM: Final = "-----BEGIN "
@@ -141,7 +141,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
 
     sender = request()
     if getattr(credentials, "service_account_email", None) == "default":
-        credentials.refresh(sender)  # until then the machine's account has no name
+        credentials.refresh(sender)  # before this, the machine's account has no name
     email = getattr(credentials, "service_account_email", None)
     if not email or email == "default":
         raise Unsupported(
@@ -277,7 +277,7 @@ def _no_credentials(check_writes: Callable[[str], None]) -> Any:  # noqa: ANN401
 def _default_credentials(request: Any) -> Any:  # noqa: ANN401 - the SDK's
     import google.auth
 
-    # The SDK's advice on projects and quotas is for programmers.
+    # Hide the SDK's warnings about projects and quotas, which are meant for programmers.
     logging.getLogger("google").addHandler(logging.NullHandler())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -292,7 +292,7 @@ def describe(login: GsLogin) -> Access:
     if login.check_writes is not None:
         return Access("no credentials", "", Demand.GS_ANONYMOUS, endpoint=login.host)
     credentials = login.credentials
-    described = getattr(credentials, "get_cred_info", None)  # old SDKs and rare kinds have none
+    described = getattr(credentials, "get_cred_info", None)  # absent in old SDKs and rare classes
     info: Mapping[str, object] = (described() if described is not None else None) or {}
     identity = info.get("principal") or getattr(credentials, "service_account_email", None) or ""
     kind = str(info.get("credential_type") or type(credentials).__name__)

@@ -69,7 +69,7 @@ _BY_CLASS = {
     "GoogleAuthError": Words(
         PermissionDenied, "cannot log in to Google Cloud Storage: {text}", _LOG_IN
     ),
-    "HTTPError": BROKEN,  # of urllib3
+    "HTTPError": BROKEN,  # urllib3's
     "InvalidResponse": BUSY,
     "InvalidSchema": _NO_ENDPOINT,
     "InvalidURL": _NO_ENDPOINT,

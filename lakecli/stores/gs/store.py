@@ -189,7 +189,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         if not isinstance(source, GsStore):
             return False
         if not attributes.content_type:
-            # Without any attribute the copy would get those of the original.
+            # Without any attribute, the copy would get the attributes of the original.
             attributes = attributes._replace(content_type="application/octet-stream")
         target = self.full(key)
         with source.reading(source_key) as origin:
@@ -325,7 +325,7 @@ class _ObjectStream(PieceStream):
         first = self._read(generation)
         self._generation = generation or first.generation
         if self._generation is None and len(first.data) == READ_SIZE:
-            # The next pieces must be of the same generation, so read this one by its generation.
+            # All pieces must be of one generation, so look it up and read the first piece again.
             self._generation = int(store.head(key).version)
             first = self._read(self._generation)
         self._expected = first.crc32c

@@ -94,7 +94,7 @@ class GsUploads:
             answer = self._store.sdk().ask_xml(
                 "POST", full, {"uploadId": upload}, body=tostring(wanted)
             )
-            # Missing if the request failed midway.
+            # The ETag is missing if the server failed after it had begun to answer.
             _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
         generation = answer.headers.get("x-goog-generation")
         return Version(generation) if generation else self._store.head(key).version

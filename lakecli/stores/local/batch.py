@@ -367,7 +367,7 @@ def _clear(parent: int, name: bytes, before_ns: int) -> int:
     if status is None or status.st_mtime_ns >= before_ns:
         return 0
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        return 0  # not made by lakecli
+        return 0  # lakecli creates only files and directories
     with closing(os.open(name, _OPEN, dir_fd=parent)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if a process holds it
         if stat.S_ISREG(status.st_mode):

@@ -199,7 +199,7 @@ class DirectoryStore:
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise self._not_found(key) from None
             except PermissionError:
-                # The file has another owner, in a directory shared with this user.
+                # The file has another owner, in a shared directory: replace it with a copy.
                 self.copy(key, key)
 
     def copy(self, source: str, key: str) -> None:
@@ -320,7 +320,7 @@ def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterato
         floor: the key after which the listing begins.
     """
     try:
-        # With the slash in its name a directory sorts where its keys do: "a-b" before "a/b".
+        # Append a slash to directories, so that they sort like their keys: "a-b" before "a/b".
         names = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
@@ -385,7 +385,7 @@ def _put(
         root.opened(names[:-1], create=True) as parent,
         root.opened(TEMPORARY, create=True) as temporaries,
     ):
-        # Checked here to save the write, and again under the lock.
+        # Check now, to avoid a useless write. The condition is checked again under the lock.
         _check(condition, files.object_status(parent, names[-1]), key)
         temporary, descriptor = root.create_temporary(temporaries)
         try:
@@ -435,7 +435,7 @@ def _copy_body(source: int, descriptor: int) -> None:
         while copy_range is not None and copy_range(source, descriptor, COPY_LIMIT):
             pass
     except OSError as error:
-        # This file system cannot; a full disk fails again below.
+        # Other errors: this file system cannot copy in the kernel, so read and write instead.
         if error.errno in {errno.EIO, errno.ENOSPC, errno.EDQUOT}:
             raise
     offset = os.lseek(descriptor, 0, os.SEEK_CUR)

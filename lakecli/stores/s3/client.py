@@ -77,7 +77,7 @@ def new_client(
         region_name=config.region,
         endpoint_url=config.endpoint or None,
         config=Config(
-            # For other endpoints the SDK would fall back to v2.
+            # For endpoints other than AWS, the SDK would fall back to Signature Version 2.
             signature_version=UNSIGNED if is_anonymous else "s3v4",
             s3={"addressing_style": config.addressing_style},
             retries={"mode": "standard", "total_max_attempts": attempts},
@@ -113,7 +113,7 @@ def bound_answers(session: Session, limits: AnswerLimits) -> None:
     # The metadata services for the roles of this machine are requested without a client.
     machine = SdkHttp(None, limits, session.get_config_variable("metadata_service_timeout"))
     container = SdkHttp(None, limits, ContainerMetadataFetcher.TIMEOUT_SECONDS, proxies={})
-    # There are no public names that do not replace the whole search for credentials.
+    # Public names could only replace the whole search for credentials, so use private ones.
     sources = session.get_component("credential_provider")
     sources.get_provider("iam-role")._role_fetcher._session = machine  # noqa: SLF001
     sources.get_provider("container-role")._fetcher._session = container  # noqa: SLF001

@@ -181,13 +181,13 @@ class S3Connection:
         from lakecli.stores.s3.client import new_client
 
         if not self.demands.anonymous:
-            self.loaded_credentials()  # an error of theirs is not one of the client
+            self.loaded_credentials()  # first, so that their errors are reported as such
         client = new_client(
             self.session,
             self.config,
             attempts,
             is_anonymous=bool(self.demands.anonymous),
-            # The endpoint of a profile counts before a variable.
+            # The endpoint of a profile takes precedence over a variable.
             ignores_endpoints=bool(self._account.profile),
         )
         client.meta.events.register("before-call.s3", self._prepare)
@@ -270,6 +270,6 @@ def _recorded(region: str) -> str:
 
 def _expiry_of(credentials: Any) -> datetime | None:  # noqa: ANN401 - the SDK is not typed
     """Return when temporary credentials expire; ``None`` if they cannot be refreshed."""
-    # The SDK has no public name for it: `refresh_needed` tells no time.
+    # The SDK has no public name for it: `refresh_needed` returns no time.
     end = getattr(credentials, "_expiry_time", None)
     return end.astimezone(UTC) if isinstance(end, datetime) else None

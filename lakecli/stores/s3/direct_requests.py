@@ -237,7 +237,7 @@ class DirectRequests:
         headers = {"if-none-match": "*", **self._connection.demands.of_writes}
         if settings.sends_checksums:
             headers["x-amz-checksum-crc32c"] = _base64(_crc32c(body))
-        # As the SDK does: the checksum is signed, TLS does the rest.
+        # As in the SDK: over TLS, it is enough to sign the checksum instead of the body.
         is_checked = settings.url.scheme == "https" and settings.sends_checksums
         payload = UNSIGNED if is_checked else sha256(body).hexdigest()
         path = settings.url.path + full

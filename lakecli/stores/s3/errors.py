@@ -204,7 +204,7 @@ class S3Translator(Translator):
         return self.error(words, key, text=text, **explained)
 
     def _of_archive(self, details: Mapping[str, object], key: str) -> dict[str, str]:
-        access = one_line(str(details.get("AccessTier") or ""))  # of intelligent tiering
+        access = one_line(str(details.get("AccessTier") or ""))  # only with Intelligent-Tiering
         days = "" if access else " --restore-request Days=7"
         bucket = self._bucket.removeprefix("s3://")
         return {

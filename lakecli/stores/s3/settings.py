@@ -408,7 +408,7 @@ def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, 
     if not config.keys() <= _OF_PROFILES or not keys.keys() <= _OF_KEYS:
         raise _NotPlainError
     if keys and config.keys() & _OF_KEYS:
-        raise _NotPlainError  # the SDK decides which of them count
+        raise _NotPlainError  # the SDK decides which file takes precedence
     return config | keys
 
 

@@ -20,7 +20,7 @@ from lakecli.stores.s3.settings import NO_DEMANDS, AccessKeys, S3Demands
 
 AWS4: Final = presigned_urls.V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
 AS_SENT: Final = ("utf-8", "surrogateescape")
-"""How texts stand for the bytes of a request, in both directions."""
+"""Encoding and error handler that convert the texts of a request to its bytes."""
 
 LONGEST_SESSION: Final = timedelta(hours=36)
 """The longest lifetime of temporary AWS credentials (GetSessionToken, GetFederationToken)."""

@@ -114,7 +114,7 @@ class S3Store(S3Reader):
         """Copy an object of any bucket of this endpoint; return ``False`` for other sources."""
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
             return False  # at another endpoint, the name belongs to another bucket
-        # Without any argument the copy would have the attributes of the original.
+        # Without any argument, the copy would get the attributes of the original.
         arguments = {"Metadata": {}, **_arguments_of(attributes)}
         payer = source.payer
         with source.translated(source_key) as origin:
@@ -205,7 +205,7 @@ class S3Store(S3Reader):
                     conflict = error
                     if status_of(error) != HTTPStatus.CONFLICT:
                         raise
-                    # Another writer of this key is at work and may yet fail, so try again.
+                    # Another write of this key is in progress and may still fail, so try again.
                 else:
                     return True
         with self.translated(key):
