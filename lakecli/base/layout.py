@@ -19,7 +19,7 @@
     _lakecli/attest/<subject>/<id>   statements about trees: passed checks, approvals
     _lakecli/policy                  the rules about refs, changed by compare-and-set
     _lakecli/policies/<number>       former rules, never changed
-    _lakecli/gc/…                    state, rules, keeps, kept dumps and reports of collection
+    _lakecli/gc/…                    state, rules, keeps, refs dumps, reports of garbage collection
     data/<2 hex>/<62 hex>            objects, named by the BLAKE3 of their bytes
 
 Below ``_lakefs/`` lakecli writes only SSTables, because lakeFS's jobs list that prefix.

@@ -14,15 +14,15 @@ class Progress(Protocol):
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add objects, bytes and parts of the work to the totals, as the work is discovered.
 
-        If the number of objects is unknown, the total is counted in `parts`. `parts` is negative if
-        the work is planned again.
+        If the number of objects is unknown, the total is counted in `parts`. Negative `parts`
+        reduce the total: the work is planned again.
         """
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Count finished objects, bytes and parts.
 
-        `size` is negative if bytes have to be transferred again. `parts` is negative if the work is
-        planned again.
+        Negative numbers take back progress: a negative `size` if bytes have to be transferred
+        again, negative `parts` if the work is planned again.
         """
 
 

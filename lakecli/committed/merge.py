@@ -294,7 +294,7 @@ class _Finder:
         self._trees = trees
         self._ranges = ranges
         self._position = ranges.first
-        self._number: int | None = None  # of the decoded block
+        self._number: int | None = None  # the number of the decoded block
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 

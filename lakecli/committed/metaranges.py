@@ -95,7 +95,7 @@ def decode_range_record(value: bytes) -> RangeRecord:
     usual = _decode_usual(data)
     if usual is not None:
         return RangeRecord(range_id_of(value), *usual)
-    from lakecli.proto.messages import RANGE_DATA  # only for unusual ones
+    from lakecli.proto.messages import RANGE_DATA  # only for unusual records
 
     try:
         message = RANGE_DATA.decode(data)

@@ -97,7 +97,7 @@ class OpenTree:
         self._searches = 0
         count = len(metarange)
         self.ranges: list[OpenRange | None] = [None] * count
-        self.records = [_NO_RECORDS] * (count + 1)  # the last one is of keys after all ranges
+        self.records = [_NO_RECORDS] * (count + 1)  # the last item: keys after all ranges
 
     def find(self, key: bytes) -> int:
         """Return the position of the first range that may have a key >= `key`."""

@@ -235,7 +235,7 @@ class ReflogStore(_Rows):
 
     def _prefix(self, kind: RefKind, name: str) -> bytes:
         ref = kind.encode() + b"\0" + name.encode("utf-8", "surrogateescape")
-        return self._repository + blake3_of(ref)  # a name may be as long as a key
+        return self._repository + blake3_of(ref)  # a digest, since a name may be as long as a key
 
 
 class IntentStore(_Rows):

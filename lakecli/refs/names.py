@@ -111,7 +111,7 @@ def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
 def _common_faults(name: str) -> Iterator[tuple[str, str]]:
     if is_full_commit_id(name):
         yield "64 hex digits always mean a commit", "use fewer or other characters"
-    data = name.encode("utf-8", "surrogatepass")  # only counted
+    data = name.encode("utf-8", "surrogatepass")  # only for its size
     key_size = len(data) + 2 * len(data.translate(None, _LITERAL_IN_KEYS))
     if key_size > MAX_KEY_SIZE:
         yield (
