@@ -194,7 +194,7 @@ class VersionedStore(ObjectStore, Protocol):
         """Open a version of an object for one pass of reading; see `ObjectStore.open`."""
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe a version of an object; see `ObjectStore.head`."""
+        """Return the properties of a version of an object; see `ObjectStore.head`."""
 
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""

@@ -101,7 +101,7 @@ address of an account, does not match.
 def permission_hint(text: str) -> str:
     """Return the hint for a refusal: the permission that the store's own text names, if any.
 
-    A permission guessed from the request is often the wrong one: the cause may also be an
+    lakecli does not guess a permission from the request, because the cause may also be an
     encryption key, or a policy of the bucket or of the organisation.
     """
     found = _PERMISSION.search(text)

@@ -132,7 +132,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
     @abstractmethod
     def head(self, key: str, *, version_id: str = "") -> contract.ObjectInfo:
-        """Describe one object, or a version of it."""
+        """Return the properties of an object, or of a version of it."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many by one request; a missing object is ignored."""

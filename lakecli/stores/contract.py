@@ -244,7 +244,7 @@ class ObjectStore(Protocol):
         """
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object.
+        """Return the properties of an object.
 
         Raises:
             ObjectNotFound: no such key.

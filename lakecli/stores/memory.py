@@ -178,7 +178,7 @@ class MemoryStore:
         return True
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe one object, or a version of it."""
+        """Return the properties of an object, or of a version of it."""
         return self._find(key, version_id).info
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -237,7 +237,7 @@ class MemoryStore:
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Refuse: memory has no URLs."""
+        """Raise `Unsupported`: memory has no URLs."""
         del request, now, version_id
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 

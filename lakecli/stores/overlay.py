@@ -68,7 +68,7 @@ class OverlayStore:
         return not contract.exists(self.lower, key) and self.upper.put_new(key, body)
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object; see `ObjectStore.head`."""
+        """Return the properties of an object; see `ObjectStore.head`."""
         return self._read(lambda store: store.head(key))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
@@ -81,7 +81,7 @@ class OverlayStore:
             last = info.key
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects of `upper`; those of `lower` are kept."""
+        """Delete objects of `upper`; objects of `lower` cannot be deleted."""
         self.upper.delete(keys)
 
     def copy(self, source: str, key: str) -> None:

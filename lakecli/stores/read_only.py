@@ -43,7 +43,7 @@ class ReadOnlyStore:
         return self._store.open(key, matching=matching, **self._options)
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object; see `ObjectStore.head`."""
+        """Return the properties of an object; see `ObjectStore.head`."""
         return self._store.head(key, **self._options)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:

@@ -152,7 +152,7 @@ def size_of_part(asked: str, answered: str) -> int:
         answered: the header ``Content-Range`` of the response.
 
     Raises:
-        UnusableAnswerError: the response contains another part than the requested one.
+        UnusableAnswerError: the response contains a different part from the one requested.
     """
     wanted = re.fullmatch(_ASKED, asked, re.ASCII)
     found = re.fullmatch(_ANSWERED, answered, re.ASCII)

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: whole, in parts, as files, and one part of an object.
+"""Bodies of requests and responses: in memory, in parts, as files; and a part of an object.
 
 `open_range` reads a part of an object as a stream, on every store. `Seekable`, a stream of known
 size, is the base of readers of objects and parts. `PieceReader` makes a stream of an iterator.
@@ -103,7 +103,7 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
 def groups_of(
     items: Iterable[Part], size_of: Callable[[Part], int], *, most: int, count: float = inf
 ) -> Iterator[list[Part]]:
-    """Yield lists of consecutive items with at most `most` bytes together, or of one larger item.
+    """Yield lists of consecutive items of at most `most` bytes in total; a larger item is alone.
 
     Args:
         count: largest number of items in a list.

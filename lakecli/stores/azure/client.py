@@ -50,7 +50,7 @@ from lakecli.stores.presigned_urls import LONGEST
 from lakecli.stores.streams import READ_SIZE, parts_of, send_all
 
 SINGLE_LIMIT = 64 << 20
-"""Largest size of one PUT, in bytes; more are sent in blocks."""
+"""Largest size of one PUT, in bytes; larger blobs are sent in blocks."""
 
 _DOCUMENTS = {
     ("GET", "blocklist"): ("BlockList",),

@@ -152,7 +152,7 @@ def version_of(etag: object) -> Version:
 
 
 def version_id_of(time: str) -> str:
-    """Return the version ID for the time by which Azure names a version; it has no colons."""
+    """Return the ID of the version that Azure names by a time: the time with ``_`` for colons."""
     return id_of_version(time.replace(":", "_"))
 
 

@@ -121,7 +121,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         return ConditionFailed(f"object was replaced while it was read: {what!r}")
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe one object, or a version of it."""
+        """Return the properties of an object, or of a version of it."""
         with self.reading(key) as full:
             found = self.sdk().describe(full, version_id=version_time(version_id))
             settings = found.content_settings
@@ -135,7 +135,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Yield objects in byte order, a page of a thousand at a time.
 
         Raises:
-            Unsupported: the store lists in another order, as accounts with directories may.
+            Unsupported: the store does not list in byte order, as accounts with directories may.
         """
         for blob in self._listed(prefix, after):
             with self.translated():

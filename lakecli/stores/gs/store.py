@@ -134,7 +134,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return cast("BinaryIO", _ObjectStream(self, key, matching, generation_of(version_id)))
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe one object, or a version of it."""
+        """Return the properties of an object, or of a version of it."""
         with self.reading(key) as full:
             blob = self.sdk().describe(full, generation=generation_of(version_id))
             return self._info_of(blob)._replace(
@@ -147,7 +147,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Yield objects in byte order, a page of a thousand at a time.
 
         Raises:
-            Unsupported: the store lists in another order.
+            Unsupported: the store does not list in byte order.
         """
         floor = self.start + after if after else ""
         wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()

@@ -135,7 +135,7 @@ class DirectoryStore:
             files.sync_published(self._directory.root, key)
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
+        """Return the properties of an object."""
         status = self._status(key)
         if status is None:
             raise self._not_found(key)
@@ -208,7 +208,7 @@ class DirectoryStore:
             _put(self._directory, key, contract.ANY, partial(_copy_body, original))
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Refuse: a directory has no URLs."""
+        """Raise `Unsupported`: a directory has no URLs."""
         del request, now
         raise Unsupported(
             f"cannot presign, {self.uri} is a directory of this machine: {key!r}",

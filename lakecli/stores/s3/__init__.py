@@ -3,7 +3,7 @@
 ::
 
     store            the adapter
-    reading          the part of it that reads objects, whole, in part and as files, and lists
+    reading          the adapter's methods that list, and that read objects, parts and versions
     direct_requests  plain requests without the SDK's client, signed by Signature Version 4
     direct_http      sends direct requests
     connection       what the requests of one store share: settings, credentials, clients and clock

@@ -1,7 +1,7 @@
 """The SDK's client, with an HTTP client that reads answers within limits.
 
-The SDK itself reads a whole answer, however long it is, and takes any XML for an empty listing. Its
-event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
+The SDK itself reads a whole answer, however long it is, and treats any other XML as an empty
+listing. Its event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LISTINGS: Final = {
 }
 """The root elements of listings of objects, which must say whether another page follows.
 
-The first name is that of S3; the other names are those of other servers.
+The first name is the one that S3 uses; other servers use the other names.
 """
 
 _ANSWERS: Final = {

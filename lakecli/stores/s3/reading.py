@@ -237,7 +237,7 @@ class S3Reader(CloudStore, OpensRanges):
         return cast("BinaryIO", stream)
 
     def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Describe one object, or a version of it."""
+        """Return the properties of an object, or of a version of it."""
         return self._head(key, version_id)[0]
 
     def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
@@ -258,7 +258,7 @@ class S3Reader(CloudStore, OpensRanges):
         """Yield objects in byte order, a page at a time.
 
         Raises:
-            Unsupported: the store lists in another order, as S3 Express does.
+            Unsupported: the store does not list in byte order; S3 Express does not.
         """
         first, last = self.start + after if after else "", b""
         for info in self.follow_pages(partial(self.page, self.start + prefix, first), ""):

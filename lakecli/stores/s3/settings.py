@@ -144,7 +144,7 @@ NO_DEMANDS: Final = S3Demands("", {}, {})
 
 
 def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3Demands:
-    """Return what a bucket requires of requests.
+    """Return the requirements of a bucket for requests.
 
     Args:
         environ: the environment, of which the variables that GDAL uses are read; settings override
