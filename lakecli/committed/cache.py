@@ -27,7 +27,7 @@ from lakecli.base.temporary_files import replacing
 DEFAULT_SIZE_LIMIT = 1 << 30
 
 _KEPT = 0.9
-"""Fraction of the limit that an eviction leaves in use, so that not every new table evicts."""
+"""Fraction of the limit that an eviction leaves in use, so that the next table evicts nothing."""
 
 
 class SstableCache:

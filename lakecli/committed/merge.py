@@ -152,7 +152,7 @@ def compare(
     start: bytes = b"",
     stop: bytes | None = None,
 ) -> Iterator[Difference]:
-    """Yield what merging `right` into `left` would change, in path order, conflicts included.
+    """Yield the changes that merging `right` into `left` would make, and the conflicts, by path.
 
     Paths that changed only on the left, or in the same way on both sides, are not yielded.
 

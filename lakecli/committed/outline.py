@@ -1,4 +1,4 @@
-"""The outline of a large metarange: what this machine keeps after verifying the metarange once.
+"""The outline of a large metarange: data kept on this machine after verifying the metarange once.
 
 The name of a metarange is a digest of all its record IDs, so verifying it requires reading all its
 records. An outline makes that unnecessary the next time. It has the record IDs, the size and the
@@ -171,7 +171,7 @@ def _cut(digests: bytes) -> list[bytes]:
 
 
 def _digests_of(data: memoryview, sizes: Sequence[int]) -> bytes:
-    """Return a digest of each group of blocks, concatenated; `sizes` are those of the blocks."""
+    """Return a digest of each group of blocks, concatenated; `sizes` has the size of each block."""
     ends = [*accumulate(sizes, initial=0)]
     bounds = pairwise([*ends[:-1:_GROUP], ends[-1]])
     return b"".join(hashes(data[start:end] for start, end in bounds))

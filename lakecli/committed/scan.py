@@ -34,7 +34,7 @@ def scan(
 def scan_columns(
     trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield paths and encoded values in order, those of a block at a time."""
+    """Yield paths and encoded values in order, one block of them at a time."""
     cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:

@@ -311,7 +311,7 @@ class TreeStore:
             self._cache.add_reads(since)
 
     def read_object(self, table_id: str) -> SSTable:
-        """Return a table as it is in the namespace now, bypassing every cache."""
+        """Read a table from the namespace, bypassing every cache."""
         key = layout.sstable_key(table_id)
         return SSTable(BytesSource(key, self._get(key)))
 
@@ -405,7 +405,10 @@ class TreeStore:
         return found
 
     def _verified(self, table: SSTable, record: RangeRecord) -> SSTable:
-        """Check a range against its record and return it; with a cache, verify all its bytes."""
+        """Check a range against its record, and return it.
+
+        If there is a cache, also verify the checksums of all blocks.
+        """
         if self._cache is not None:
             table.verify()
         check_described(table, record)

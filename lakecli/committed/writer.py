@@ -1,8 +1,8 @@
 """Writing trees: `apply` changes a tree, as a commit does, and `TreeWriter` writes any tree.
 
-`TreeWriter` builds every tree: those of commits, merges and imports. It takes records, blocks and
-whole ranges in ascending order of their keys, and cuts ranges by the rule of `splitter` whatever
-the source of the records. So equal contents make equal ranges, equal names and an equal tree.
+`TreeWriter` builds every tree: of commits, merges and imports. It takes records, blocks and whole
+ranges in ascending order of their keys, and always cuts ranges by the rule of `splitter`. So equal
+contents make equal ranges, equal names and an equal tree, no matter where the records come from.
 
 Ranges that no change touches are reused and never opened. In the other ranges, blocks that no
 change touches are copied as they are stored. A range of another tree is reused unread if the writer
@@ -434,7 +434,7 @@ class TreeWriter:
         self._last_key = tree.keys[last - 1]
 
     def _keep_own(self) -> None:
-        """Append the records of the newly written ranges to those of the ranges finished before."""
+        """Append the newly written ranges to the list of finished ranges."""
         if self._keys:
             own = metaranges.Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
             self._kept.append((own, 0, len(own)))
@@ -450,7 +450,7 @@ class TreeWriter:
 
 
 def canonical(trees: TreeStore, tree: MetarangeId) -> metaranges.Metarange:
-    """Return a tree with the same contents, cut as lakecli does; a tree of lakeFS is rebuilt.
+    """Return a tree with the same contents and lakecli's ranges; rebuild it if lakeFS wrote it.
 
     Raises:
         LostRace: garbage collection is running, or has just deleted the rebuilt tree.
@@ -475,7 +475,7 @@ def find_canonical(trees: TreeStore, tree: MetarangeId) -> metaranges.Metarange:
 
 
 def _rebuild(trees: TreeStore, tree: metaranges.Metarange, rebuilt: RebuiltTrees) -> MetarangeId:
-    """Write a tree again, cut as lakecli does, and record the result."""
+    """Write a tree again with lakecli's ranges, and record the result."""
     writer = TreeWriter(trees)
     records = [tree.record(position) for position in range(len(tree))]
     with rebuilt.show(sum(record.count for record in records)) as progress:
