@@ -128,7 +128,7 @@ def entry_identity(
     Args:
         metadata: user metadata, without the ``::lakefs::`` keys.
         address: the physical address, or ``""`` if it is the content address of the checksum.
-            Because of ``""``, uploading the same bytes twice is never a change.
+            With ``""``, uploading the same bytes again is never a change.
     """
     return blake3_of(
         frame_str("lakecli:entry:1")

@@ -10,7 +10,7 @@
     _lakecli/scratch/<id>/<digest>   large results of executors, while a job runs
     _lakecli/incoming/<id>           objects uploaded through a PUT link, until they are staged
     _lakecli/incoming/<set>.links    the PUT links of a set, which a page or a script uses
-    _lakecli/incoming/<set>.sent     the sender's report of what was uploaded through the links
+    _lakecli/incoming/<set>.sent     the sender's report of the objects uploaded through the links
     _lakecli/refs/branches/<name>    one small object per ref, changed by compare-and-set
     _lakecli/refs/tags/<name>        the same for tags
     _lakecli/commits/<pack id>       commit packs
@@ -85,7 +85,7 @@ LONGEST_GRACE: Final = timedelta(days=3_650)
 MAX_STATE_AGE: Final = 3600
 """Seconds for which a client trusts a state of garbage collection that it has read.
 
-The collector waits that long before it sweeps.
+The collector waits for the grace period plus this time before it sweeps.
 """
 
 MAX_KEEP_SIZE: Final = 64 << 20

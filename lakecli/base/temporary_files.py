@@ -2,7 +2,7 @@
 
 Their names are random, and an existing file is never opened, so nobody who can write into the
 directory can redirect a write by a link. A process locks its temporary files, so that a later
-process recognises those that a killed process left behind.
+process recognises the files that a killed process left behind.
 """
 
 import errno

@@ -65,7 +65,7 @@ class LakeUri(NamedTuple):
 
 
 def is_namespace(text: str) -> bool:
-    """Return whether a text begins like a storage namespace."""
+    """Return whether a text begins like the URI of a storage namespace."""
     return re.match(_NAMESPACE, text, re.IGNORECASE) is not None
 
 

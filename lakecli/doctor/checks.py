@@ -78,22 +78,22 @@ class Check(NamedTuple):
 
 
 def ok(name: str, seen: str, **details: str) -> Check:
-    """Return a passed check."""
+    """Return the result of a check that passed."""
     return Check(name, CheckVerdict.OK, seen, details=details)
 
 
 def skipped(name: str, why: str) -> Check:
-    """Return a check that was skipped."""
+    """Return the result of a check that was skipped; `why` is the reason."""
     return Check(name, CheckVerdict.SKIPPED, why)
 
 
 def warning(name: str, seen: str, *, fix: str, **details: str) -> Check:
-    """Return a check that passed with a warning."""
+    """Return the result of a check that passed with a warning."""
     return Check(name, CheckVerdict.WARNING, seen, fix, details=details)
 
 
 def failed(name: str, error: errors.LakeError, *, fix: str = "", **details: str) -> Check:
-    """Return a failed check.
+    """Return the result of a check that failed.
 
     Args:
         error: the failure; its hint has precedence over `fix`.
@@ -183,7 +183,7 @@ def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
     """Read the object of `check_write`; if it was not written, only request it.
 
     Raises:
-        IntegrityError: the bytes differ from those written.
+        IntegrityError: the bytes differ from the bytes that were written.
         BrokenPromise: the object was written, but is not found.
     """
     key = scratch.prefix + OBJECT

@@ -400,7 +400,7 @@ class PastStore(local_store.LocalStore):
         return PastTransaction(self.usable(), self._repository, self._operation)
 
     def write(self) -> NoReturn:
-        """Refuse: the past cannot be changed."""
+        """Raise `LakeError`: the past cannot be changed."""
         raise LakeError("the past of a repository is for reading only")
 
     def close(self) -> None:

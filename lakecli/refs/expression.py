@@ -4,8 +4,8 @@ A ref expression is a base, then modifiers applied from left to right::
 
     expression := base modifier*
     base       := one or more characters other than ~ ^ @ $ and white space
-    modifier   := a row of MODIFIERS; those that take a number read decimal digits, 1 if there
-                  are none; those in braces take what fits into them: ``@{3 days ago}``
+    modifier   := the symbol of a row of MODIFIERS, with decimal digits (default: 1) if the row
+                  takes a number, or with a text in braces: ``~2``, ``@{3 days ago}``
 
 This module looks nothing up: a parsed expression may name a ref or commit that does not exist.
 `resolve` looks up refs and commits.
@@ -272,7 +272,7 @@ UNITS: Final[Mapping[str, tuple[int, int]]] = {
     "month": (0, 1),
     "year": (0, _MONTHS_IN_YEAR),
 }
-"""Units allowed before ``ago``, in the singular, with their length: seconds, calendar months."""
+"""Units allowed before ``ago``, in the singular, each with its length in (seconds, months)."""
 
 WORDS: Final[Mapping[str, int]] = {"now": 0, "yesterday": 1}
 """Words for times, each with the number of days before the present."""

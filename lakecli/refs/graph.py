@@ -26,8 +26,8 @@ def iter_merge_bases(
 ) -> Iterator[Commit]:
     """Yield the best common ancestors: highest generation first, then newest, then smallest ID.
 
-    As in ``git merge-base --all``, no other common ancestor descends from a yielded one. With
-    `others`, the common ancestors are those of `left` and of a merge of all other commits.
+    As in ``git merge-base --all``, no other common ancestor descends from a yielded commit. With
+    `others`, the result is the same as for `left` and an imaginary merge of all other commits.
 
     A commit is visited after all of its descendants. If both sides reached it, but not through
     another common ancestor, no common ancestor descends from it. The walk ends once one side has no

@@ -1,7 +1,7 @@
 """Branches, tags and commits: how they are read, and how the local store keeps them.
 
 The other modules of this package read branches, tags and commits through protocols: `CommitReader`,
-and those of `resolve`. So resolution, merge bases and logs work on any storage; tests keep commits
+and `resolve.RefReader`. So resolution, merge bases and logs work on any storage; tests keep commits
 in a dict. `get_parent` follows a commit to one of its parents.
 
 `RefStore` reads and writes the branches, tags and commits of a repository in the local store, in

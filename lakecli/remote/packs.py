@@ -1,7 +1,7 @@
 """Commit packs: the commits in the bucket, in a few SSTables written by pushes.
 
-A pack is named by the BLAKE3 digest of its bytes and never changes. Its properties besides those of
-the format are::
+A pack is named by the BLAKE3 digest of its bytes and never changes. In addition to the properties
+of the format, it has::
 
     type      commits
     entity    commit

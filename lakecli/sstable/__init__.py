@@ -7,7 +7,7 @@ copies the blocks that do not change, and a forged file cannot use unlimited mem
 ::
 
     format      the layout of the file, its constants, its errors; the framing of values
-    block       one block, and runs of many blocks at the cost of one
+    block       one block, and runs of many blocks that are read and decoded together
     writer      makes a file: blocks, their index, the properties
     directory   the end of a file: its properties, and its index, searched in its stored form
     reader      reads the blocks of a file, or finds single keys

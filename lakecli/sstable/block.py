@@ -3,7 +3,7 @@
 Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
 proportional to the block. `lakecli.native` has the most expensive functions in C.
 
-A run is many data blocks of a table, which are read and decoded at the cost of one.
+A run consists of many data blocks of a table. It is read and decoded as fast as a single block.
 """
 
 from bisect import bisect_left, bisect_right
