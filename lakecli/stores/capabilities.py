@@ -123,7 +123,7 @@ class PartUploads(Protocol):
 
         Raises:
             UploadNotFound: the upload no longer exists.
-            IntegrityError: the store received other bytes.
+            IntegrityError: the store received different bytes.
         """
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
@@ -254,7 +254,7 @@ class DeletesMatching(Protocol):
             objects: keys and versions, as `ObjectStore.head` and `ObjectStore.list` return them.
 
         Returns:
-            The keys of objects that have another version and were kept.
+            The keys of objects that have a different version and were kept.
         """
 
 

@@ -25,7 +25,7 @@ class Words(NamedTuple):
     hint: str | None = None
 
     def filled(self, details: Mapping[str, str]) -> errors.LakeError:
-        """Return the error with `details` filled in; if the last detail is empty, it is omitted."""
+        """Return the error with `details` filled in; drop the colon before an empty last detail."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
 

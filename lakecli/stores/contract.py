@@ -402,8 +402,8 @@ def check_condition(condition: Condition, current: Version | None, key: str) -> 
 def put_content(store: ObjectStore, key: str, body: bytes) -> bool:
     """Write `body` unless an object of this key and size exists; return whether it was written.
 
-    An object of another size is damaged. It is replaced without a condition, since every writer of
-    this key writes the same bytes.
+    An object of a different size is damaged. It is replaced without a condition, since every writer
+    of this key writes the same bytes.
 
     Args:
         key: a key derived from the digest of `body`.

@@ -338,7 +338,7 @@ class MemoryUploads:
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
     ) -> Version:
-        """Join the parts of an upload to an object."""
+        """Join the parts of an upload into an object."""
         with self._bucket.lock:
             kept = self._find(key, upload).parts
             if any(_described(part.number, kept.get(part.number, b"")) != part for part in parts):

@@ -67,8 +67,8 @@ class PresignRequest(NamedTuple):
 
     Attributes:
         method: ``GET`` or ``PUT``.
-        expires_in: requested lifetime; the URL may expire earlier, by the store's limit or with the
-            credentials.
+        expires_in: requested lifetime; the URL may expire earlier, because of the store's limit or
+            because the credentials expire.
         content_type: for a GET, the content type of the response, instead of the object's own; for
             a PUT, the content type that the request must send.
         file_name: file name that a GET suggests to browsers (``Content-Disposition``).

@@ -47,12 +47,12 @@ class RangeIgnoredError(Exception):
 
 
 def region_of(text: str) -> str:
-    """Check and return the name of a region, which becomes part of a host, or ``""``."""
+    """Check and return the name of a region (or ``""``), since it becomes part of a host name."""
     return _checked(_REGION, text, "the region") if text else ""
 
 
 def etag_of(text: str) -> str:
-    """Check an ETag, which becomes part of a header, and return it without its quotes."""
+    """Check an ETag, since it becomes part of a header, and return it without its quotes."""
     return _checked(_ETAG, text, "the ETag").strip('"')
 
 

@@ -187,7 +187,7 @@ def _measure(stream: BinaryIO, crc32c: int, key: str) -> tuple[int, str]:
     """Return the size of a body and its MD5 in Base64.
 
     Raises:
-        IntegrityError: the body has another CRC32C.
+        IntegrityError: the body has a different CRC32C.
     """
     from google_crc32c import extend
 

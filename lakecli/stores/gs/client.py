@@ -152,7 +152,7 @@ class GsClient:
     def _sending(
         self, blob: Blob, generation: int | None, retry: "_Attempts | None"
     ) -> dict[str, Any]:
-        """Return the SDK's options for writing an object if it has this generation."""
+        """Return the SDK's options for a write that requires this generation of the object."""
         return {
             "content_type": blob.content_type,
             "if_generation_match": generation,
@@ -248,8 +248,8 @@ class GsClient:
         """Copy an object of any bucket; a large object takes several requests.
 
         If `attributes` is empty, the copy gets the attributes of the original. A request can name
-        only one paying project: that of this bucket, or `project` (the source's) if this
-        bucket has none.
+        only one paying project: the project of this bucket, or if it has none, `project`, which is
+        the source's.
         """
         payer = self._project or project or None
         origin = self._client.bucket(bucket, user_project=payer).blob(source)

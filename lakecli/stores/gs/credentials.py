@@ -5,8 +5,8 @@ longer than the rest of ``fs presign``. URLs are signed by V4 signing.
 
 Credentials come from the places where Google's own tools look: ``GOOGLE_APPLICATION_CREDENTIALS``,
 the file of ``gcloud auth application-default login``, or the machine's service account, unless
-``NO_GCE_CHECK=true``. ``STORAGE_EMULATOR_HOST`` names another server, to which no credentials are
-sent, as by the SDK.
+``NO_GCE_CHECK=true``. As in the SDK, ``STORAGE_EMULATOR_HOST`` names another server, to which no
+credentials are sent.
 """
 
 import logging

@@ -4,7 +4,7 @@
 
     store         a directory as a bucket: reading, writing, listing and removing objects
     batch         creates many files with two syncs; removes temporary files of killed processes
-    directory     the files of a local namespace: nothing outside the root, nothing half-written
+    directory     access to the files of a local namespace: only below the root, only whole files
     files         files and directories by descriptor: opening, describing, writing and syncing them
 
 May import the modules of `lakecli.stores` and what is below, but no other adapter.

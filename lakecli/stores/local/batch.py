@@ -77,8 +77,8 @@ class LocalBatch:
     def put_content(self, key: str, body: bytes) -> None:
         """Write `body` to a temporary file, unless an object of this key and size exists.
 
-        Only for keys derived from the digest of their bytes: an object of another size is damaged
-        and is replaced.
+        Only for keys derived from the digest of their bytes: an object of a different size is
+        damaged and is replaced.
         """
         self._put(key, body, is_content=True)
 
@@ -136,8 +136,8 @@ class LocalBatch:
     def adopt(self, key: str, temporary: str) -> None:
         """Give a closed temporary file its final key, the digest of its bytes.
 
-        Then `flush` publishes it. An existing object of the same size is kept; one of another size
-        is replaced.
+        Then `flush` publishes it. An existing object is kept if it has the same size, and replaced
+        otherwise.
         """
         names = split_key(key)
         with self._files.translated(key), self._lock:
@@ -164,7 +164,7 @@ class LocalBatch:
                 self._spools.remove(temporary)
 
     def flush(self) -> Collection[str]:
-        """Make everything written so far durable, then visible, then durably visible.
+        """Sync everything written so far, then give it the final names, then sync the names.
 
         After an error, files without their final names are kept for another flush. After a failed
         sync they are dropped, because the next sync could succeed although data was lost.
@@ -216,8 +216,8 @@ class StagingDirs:
     """The new files of a batch until its next flush, in staging directories.
 
     Args:
-        is_content: whether the keys determine the contents, so that an object of another size is
-            damaged and is replaced.
+        is_content: whether the keys determine the contents, so that an object of a different size
+            is damaged and is replaced.
 
     Attributes:
         descriptor: descriptor of the directory that contains all numbered directories.

@@ -1,4 +1,4 @@
-"""The files of a local namespace: nothing outside the root, nothing half-written.
+"""Access to the files of a local namespace: only below the root, and only to whole files.
 
 ::
 
@@ -276,8 +276,8 @@ class RootDirectory:
         """Move a finished file to `parent` under its name, or remove the file if the object exists.
 
         Args:
-            is_content: whether the name determines the bytes, so that an object of another size is
-                damaged and is replaced.
+            is_content: whether the name determines the bytes, so that an object of a different
+                size is damaged and is replaced.
 
         Returns:
             Whether the file was moved. If not, another process has published the object, and may
