@@ -17,7 +17,7 @@ LINK_FILE: Final = b".lakefs_ref.yaml"
 
 
 def linked_root(start: StrPath) -> bytes | None:
-    """Return the linked directory that is, or contains, a directory; ``None`` if there is none."""
+    """Return the innermost linked directory that is or contains `start`; ``None`` without one."""
     path, above = os.fsencode(start), b""
     while not os.path.lexists(os.path.join(path, LINK_FILE)):
         path, above = os.path.dirname(path), path

@@ -33,8 +33,9 @@ class Evidence(Enum):
     """What a recorded checksum proves about an object, according to the form of the checksum.
 
     Attributes:
-        BLAKE3: a digest of the bytes: other bytes have another digest. A store may use ETags of the
-            same form, so a checksum is first compared with the ETag that the store reports.
+        BLAKE3: a digest of the bytes: different bytes have a different digest. A store may use
+            ETags of the same form, so a checksum is first compared with the ETag that the store
+            reports.
         MD5: an MD5 of the bytes, or an ETag of the same form, which lakeFS records for multipart
             uploads and S3 reports for encrypted objects. If the bytes have this MD5, they are the
             recorded bytes. A different MD5 proves nothing, because the checksum may be such an

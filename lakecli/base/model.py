@@ -32,7 +32,7 @@ class Demand(StrEnum):
 
 
 YES: Final = "true"
-"""The value of a demand that has no other value: the demand is either set to this or absent."""
+"""The value of a switched-on demand, if the demand takes no other value."""
 
 
 class Account(NamedTuple):

@@ -1,8 +1,8 @@
 """Parsing of untrusted JSON, TOML and YAML, with limits for size, depth and digits.
 
 The parsers of the standard library trust their input: deep nesting exhausts the stack, a long
-number takes quadratic time or raises another error, and ``1e400`` becomes infinity. Here every
-document that is not acceptable raises `Unparsable`.
+number takes quadratic time or raises another error, and ``1e400`` becomes infinity. The functions
+of this module raise `Unparsable` for every such document.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The cache of one repository's SSTables in local files, with a size limit.
 
 The directory also contains the outlines of metaranges. Tables never change, so a cached file is
-never stale. Several processes share the directory: a table appears by a rename and may be evicted
-at any moment. The least recently used files are evicted first.
+never stale. Several processes share the directory: a process adds a table by a rename, and may
+evict any table at any moment. The least recently used files are evicted first.
 
 The directory also records how many reads of trees each tier answered (memory, the disk of this
 machine, or the bucket), so that `lakecli doctor` can show the counts of all processes. A process

@@ -221,6 +221,9 @@ def _differing_segments(left: Metarange, right: Metarange, start: bytes = b"") -
 
 
 def prefix_of(path: bytes, depth: int) -> bytes:
-    """Return the first directories of a path, at most `depth`, with a slash; ``b""`` at the top."""
+    """Return the first `depth` directories of a path (or all, if fewer), with a slash at the end.
+
+    For a path without a directory, return ``b""``.
+    """
     parts = path.split(DELIMITER, depth)
     return path[: len(path) - len(parts.pop())] if parts else b""

@@ -355,7 +355,7 @@ def first_key(prefix: bytes, after: bytes) -> bytes:
 
 
 def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
-    """Return the longest text with which both texts begin."""
+    """Return the longest common prefix of two texts."""
     for at, (here, there) in enumerate(zip(left, right, strict=False)):
         if here != there:
             return left[:at]

@@ -117,7 +117,7 @@ class UnsentMove(NamedTuple):
         after: the commit after the last unsent move; ``None``: the ref was deleted.
         by: the ID in hex of each command that moved the ref.
         replaces: the branch that was renamed to this ref; its deletion is sent only if the bucket
-            accepts this note. ``""``: none.
+            accepts this move. ``""``: none.
         lease: another commit from which the ref may be moved in the bucket; ``None``: none.
     """
 

@@ -53,7 +53,10 @@ _SECRET_SIZE: Final = 32
 _MAX_READERS: Final = 510
 _LOCK_FILE_SIZE: Final = 1 << 15  # LMDB's size for this number of readers
 _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
-"""Pauses in seconds before opening a store that a process with the same ID uses; ten in total."""
+"""Pauses between attempts to open a store that a process with the same ID uses, in seconds.
+
+The total is about ten seconds.
+"""
 
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.

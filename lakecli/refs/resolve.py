@@ -1,8 +1,8 @@
 """Resolve a ref expression to a commit.
 
 The base is the first of these that matches: 64 hex digits, which are always a commit; a branch; a
-tag; up to 63 hex digits with which exactly one commit ID begins. Hex digits may be of either case,
-as in Git; names of branches and tags are case-sensitive.
+tag; up to 63 hex digits that are the beginning of exactly one commit ID. Hex digits may be of
+either case, as in Git; names of branches and tags are case-sensitive.
 
 If a modifier with braces follows, the base is a branch or a tag, possibly one that only the bucket
 has. `lakecli.repository.reading.reflog` finds the commits that this ref pointed to before.
