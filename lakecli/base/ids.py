@@ -127,5 +127,5 @@ class RepositoryUuid(HexId):
 
     @property
     def key(self) -> bytes:
-        """The 16 bytes with which the keys of the repository's rows in the local store begin."""
+        """The first 16 bytes of the keys of the repository's rows in the local store."""
         return bytes.fromhex(self)

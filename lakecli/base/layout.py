@@ -95,7 +95,7 @@ MAX_RULES_SIZE: Final = 1 << 20
 """Largest size of the retention rules, in bytes."""
 
 LARGEST_PACK: Final = 64 << 20
-"""Size in bytes from which a commit pack is not merged again, so that packs fit into memory."""
+"""Size in bytes at which a commit pack is no longer merged, so that packs fit into memory."""
 
 MAX_PACK_SIZE: Final = 4 * LARGEST_PACK
 """Largest commit pack that is read, in bytes: twice the size of the largest merged pack."""

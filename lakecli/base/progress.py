@@ -1,4 +1,4 @@
-"""The interface by which operations report their progress, and the clock that measures it.
+"""The interface through which operations report progress, and the clock that measures it.
 
 Every operation that may take long has a parameter or an option `progress`. The command line passes
 an object that draws its progress bar; the default, `NO_PROGRESS`, shows nothing.

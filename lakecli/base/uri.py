@@ -7,7 +7,7 @@ A repository that is read without a clone is named by its storage namespace::
 
     NAMESPACE@REF/PATH               s3://bucket/sales@main/orders.csv
     NAMESPACE[@]                     all of the repository
-    lakefs://NAMESPACE@REF/PATH      the same, with the scheme by which fsspec selects lakecli
+    lakefs://NAMESPACE@REF/PATH      the same, with the scheme that makes fsspec use lakecli
 
 The first ``@`` ends the namespace. An ``@`` inside the namespace is written ``%40``; in a ref or a
 path it is an ordinary character: ``s3://bucket/sales@main~2/a@b``.

@@ -5,9 +5,9 @@
     values       the value of a record: an identity and an entry, decoded and encoded
     metaranges   a parsed metarange and its ranges, in key order, and the IDs they must have
     outline      data kept of a verified metarange, so that later reads need only some of its blocks
-    cache        SSTables of a bucket kept as files of this machine, and counts of reads
+    cache        SSTables of a bucket kept as files on this machine, and counts of reads
     tree_store   `TreeStore`: the tables of a repository's trees, read from the nearest copy; which
-                 trees of lakeFS were rebuilt
+                 lakeFS trees were rebuilt
     splitter     where a range ends
     writer       tree + changes -> tree (commit); `TreeWriter` writes every tree
     scan         scans, listings, and the cursor: step into a range or block, or skip it unread

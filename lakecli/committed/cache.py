@@ -4,7 +4,7 @@ The directory also contains the outlines of metaranges. Tables never change, so 
 never stale. Several processes share the directory: a process adds a table by a rename, and may
 evict any table at any moment. The least recently used files are evicted first.
 
-The directory also records how many reads of trees each tier answered (memory, the disk of this
+The directory also records how many reads of trees each tier answered (memory, the disk on this
 machine, or the bucket), so that `lakecli doctor` can show the counts of all processes. A process
 adds its counts when it closes its repository. They are not flushed to disk, so they may be lost.
 """

@@ -6,7 +6,7 @@ writes the exact size of the file as its ``estimated_size``.
 
 The property ``lakecli.tree`` of a metarange names the rule and N by which its ranges were cut; see
 `Splitter`. lakeFS's metaranges lack the property: their ranges end elsewhere and are never reused
-in trees of lakecli.
+in lakecli's trees.
 
 A parsed metarange keeps its keys and values as two lists of bytes, since a command decodes few of
 its records: ten million entries have about 1,700 ranges. A metarange that this machine verified

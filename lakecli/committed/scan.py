@@ -363,7 +363,7 @@ def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
 
 
 STEPS_BEFORE_SEEK: Final = 16
-"""How many paths of a common prefix are skipped one by one before a new scan starts after it."""
+"""Number of paths with a common prefix to skip singly before a new scan starts after the prefix."""
 
 
 class ListedObject(NamedTuple):

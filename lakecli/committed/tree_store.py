@@ -67,7 +67,7 @@ class TreeCounts:
 
 
 class RebuiltTrees(NamedTuple):
-    """A mapping from trees of lakeFS to trees of lakecli with equal contents, kept on this machine.
+    """A mapping from lakeFS's trees to lakecli's trees with equal contents, kept on this machine.
 
     No commit refers to a rebuilt tree until a commit is made on top of it, so garbage collection
     may have deleted the tree. `TreeStore.claim` checks that before the tree is used. The mapping::
@@ -121,7 +121,7 @@ class TreeStore:
         cache: the cached tables of this repository; not used if the namespace is on this machine.
         guard: a function that returns the guard, so that only writers import its module. ``None``
             if nothing is written, or the written tables need no protection.
-        rebuilt: the record of rebuilt trees of lakeFS; ``None``: no tree is rebuilt.
+        rebuilt: the record of the lakeFS trees that were rebuilt; ``None``: no tree is rebuilt.
 
     Attributes:
         counts: the number of tables opened and written so far.
@@ -160,7 +160,7 @@ class TreeStore:
 
     @cached_property
     def _is_local(self) -> bool:
-        """Whether the namespace is a directory of this machine."""
+        """Whether the namespace is a directory on this machine."""
         return self.store.local_path(layout.REPOSITORY) is not None
 
     def metarange(self, tree: MetarangeId) -> Metarange:

@@ -196,7 +196,7 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
     *,
     is_full: bool,
 ) -> bytes:
-    """Return the value of an entry from fields of which some are encoded already.
+    """Return the value of an entry, given its fields, some of which are encoded already.
 
     The identity in the value is that of `identity.entry_identity`.
 

@@ -11,10 +11,9 @@ same range. Only the last range of a tree may end where the rule does not cut. I
 rule happens to cut there, or if nothing follows. Otherwise its records are written again, and its
 untouched blocks are copied.
 
-The ranges of lakeFS end elsewhere, so a commit on top of a tree of lakeFS would write the whole
-tree again, and so would the next commit on another branch. So `canonical` first writes the tree
-without changes, and records the result: then every commit and merge writes only the ranges that it
-touches.
+lakeFS's ranges end at other keys, so a commit on top of a lakeFS tree would write the whole tree
+again, and so would the next commit on another branch. So `canonical` first writes the tree without
+changes, and records the result. Every commit and merge then writes only the ranges that it touches.
 """
 
 from bisect import bisect_left
@@ -180,7 +179,7 @@ class Application:
         If no change alters the block, nothing is written.
 
         Returns:
-            The position up to which the run is written now.
+            The position up to which the run has been written.
         """
         start, stop = run.start_of(number), run.start_of(number + 1)
         keys, values = run.keys[start:stop], run.values[start:stop]

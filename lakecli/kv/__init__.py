@@ -10,7 +10,7 @@
     store_errors        converts the errors of LMDB and of the disk to lakecli's
     operations          the operation log, and the store as of an operation
     bucket              what this clone knows about the bucket: refs, moves, commits
-    file_digests        digests of files of this machine
+    file_digests        digests of files on this machine
     unfinished_uploads  multipart uploads that this machine began
 
 May import `base` and what is below. It is the only package that knows LMDB.

@@ -70,7 +70,7 @@ class Tracked(NamedTuple):
 
 
 class LocalMove(NamedTuple):
-    """What a move of a branch in the bucket also changes on this machine; stored in an intent.
+    """The changes on this machine that belong to a branch's move in the bucket; kept in an intent.
 
     Attributes:
         operation: the kind of operation, as the log shows it.

@@ -1,4 +1,4 @@
-"""Digests of files of this machine, kept so that an unchanged file is not read again.
+"""Digests of files on this machine, kept so that an unchanged file is not read again.
 
 ::
 

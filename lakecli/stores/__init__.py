@@ -9,7 +9,7 @@
     streams           bodies of requests and responses
     presigned_urls    presigned URLs: what one permits, what all stores share, and V4 signing
     read_only         stores for reading only: a namespace, or one version of an object
-    overlay           a namespace that others own, with changes in a directory of this machine
+    overlay           a namespace that others own, with changes in a directory on this machine
     responses         checks of a store's responses, and its clock by their ``Date`` header
     cloud_store       what the adapters of the clouds share, and the batch of parallel requests
     cloud_errors      how the adapters of the clouds convert an SDK's errors to lakecli's
@@ -18,7 +18,7 @@
     answer_limits     how slowly a server may answer: a deadline, and a minimum rate for bodies
     bounded_requests  limits for responses that the SDKs receive through the package `requests`
     azure, gs, s3     the adapters of the clouds
-    local             the adapter of a directory of this machine
+    local             the adapter of a directory on this machine
     memory            a bucket in memory, the reference of the contract
 
 `registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a

@@ -1,4 +1,4 @@
-"""Tables of error messages, by which the adapters of the clouds convert an SDK's errors.
+"""Error templates, and the `Translator` with which the cloud adapters convert an SDK's errors.
 
 Messages name the object and the endpoint's host; never a URL, a header or a credential.
 """

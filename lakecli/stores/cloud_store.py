@@ -151,7 +151,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return ParallelBatch(self)
 
     def local_path(self, key: str) -> str | None:
-        """Return ``None``: no file of this machine contains the object."""
+        """Return ``None``: no file on this machine contains the object."""
         del key
         return None
 
@@ -230,7 +230,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
 
     def _check_bucket_once(self) -> None:
-        """Raise `BucketNotFound` if the bucket is missing; once it was found, check no more."""
+        """Raise `BucketNotFound` if the bucket is missing; check no more after one success."""
         if self._bucket_exists:
             return
         try:

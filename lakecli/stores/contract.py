@@ -329,7 +329,7 @@ class Guard(Protocol):
 
 
 def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, by which listings are ordered.
+    """Return the bytes of a key; listings are ordered by these bytes.
 
     Raises:
         UsageError: the key has a surrogate that does not represent a byte.

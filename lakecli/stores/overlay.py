@@ -1,4 +1,4 @@
-"""A namespace that others own, combined with a directory of this machine for all writes.
+"""A namespace that others own, combined with a directory on this machine for all writes.
 
 An object is read from the directory if it exists there, else from the namespace. So commits can be
 made on top of a namespace without writing to it.

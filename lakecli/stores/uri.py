@@ -6,7 +6,7 @@
     gs://bucket/prefix               … of Google Cloud Storage
     az://account/container/prefix    … in a container of an Azure storage account; also accepted:
                                      https://account.blob.core.windows.net/container/prefix
-    local:///absolute/path           a directory of this machine; also accepted: file:///… or /…
+    local:///absolute/path           a directory on this machine; also accepted: file:///… or /…
     memory://bucket/prefix           a bucket in the memory of this process, for tests and examples
                                      of the library (`lakecli.stores.memory`)
 
@@ -105,7 +105,7 @@ def as_url(uri: str) -> str:
 
 
 def is_local(uri: str) -> bool:
-    """Return whether a normalised URI names a directory of this machine."""
+    """Return whether a normalised URI names a directory on this machine."""
     return uri.startswith("local://")
 
 

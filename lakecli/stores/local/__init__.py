@@ -1,4 +1,4 @@
-"""A directory of this machine.
+"""A directory on this machine.
 
 ::
 

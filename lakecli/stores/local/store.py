@@ -49,7 +49,7 @@ COPY_LIMIT = 1 << 30
 
 
 class DirectoryStore:
-    """A namespace in a directory of this machine.
+    """A namespace in a directory on this machine.
 
     The class has the methods of its capabilities, but not their protocols as base classes: short
     commands do not need the protocols, and should not have to import `capabilities`.

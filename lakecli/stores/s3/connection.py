@@ -123,7 +123,7 @@ class S3Connection:
 
     @property
     def limits(self) -> "AnswerLimits":
-        """How slowly servers may answer."""
+        """The limits on how slowly servers may answer."""
         from lakecli.stores.answer_limits import limits_of  # loads http.client
 
         return limits_of(self._account)

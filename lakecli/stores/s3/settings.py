@@ -147,7 +147,7 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
     """Return the requirements of a bucket for requests.
 
     Args:
-        environ: the environment, of which the variables that GDAL uses are read; settings override
+        environ: the environment. Only GDAL's variables are read; the settings in `account` override
             them.
     """
     demand = partial(account.demand, bucket=f"s3://{bucket}")
