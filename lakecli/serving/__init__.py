@@ -7,15 +7,16 @@
     s3               the S3 protocol
     api              lakeFS's REST API
     page             pages for browsers, which only read
-    context          what every surface is given
+    context          the objects that every surface works with
     access           key pairs, and sessions of browsers
     served           the repositories, opened for many threads
-    writes           writes to branches; those that come at the same time are made together
+    writes           writes to branches; concurrent ones are staged in one transaction
     reading          conditions of requests, and parts of objects
-    statuses         HTTP's statuses of errors
-    clients          lines that connect well-known clients
+    statuses         the HTTP status of each error
+    clients          configuration lines for well-known clients
 
-Nothing is kept here: all state is where commands keep it, in the local store and in the bucket.
+The endpoint has no state of its own on disk: like the commands, it uses the local store and the
+bucket.
 Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
 other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
 (`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a

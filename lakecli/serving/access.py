@@ -1,8 +1,8 @@
 """Who may use the endpoint: its key pair, and the sessions of browsers.
 
 Programs sign each request with the key pair, or send it by HTTP's basic authentication. A browser
-gets a link with a token that works once, and from then on a session. All comparisons take the same
-time whatever is compared.
+gets a link with a token that works once, and from then on a session. Comparisons take constant
+time, so that their duration reveals nothing about a secret.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Final
 
 MOST_SESSIONS: Final = 64
-"""The most sessions of browsers; the oldest ends when another one begins."""
+"""The maximum number of browser sessions; when it is reached, a new session ends the oldest."""
 
 COOKIE: Final = "lakecli_session"
 """The name of the cookie of a session: ``HttpOnly`` and ``SameSite=Strict``."""
@@ -28,12 +28,14 @@ class EndpointAccess:
     """The key pair of an endpoint, and its sessions. Safe to share between threads.
 
     Args:
-        new_token: returns an unguessable text.
+        access_key: the public half of the key pair.
+        secret: the secret half of the key pair.
+        new_token: returns an unguessable text, for link tokens and sessions.
 
     Attributes:
         access_key: the public half of the key pair.
-        secret: the other half.
-        signing: random bytes of this run, for tokens that only this endpoint can make.
+        secret: the secret half of the key pair.
+        signing: a random key that signs tokens; every start of the endpoint makes a new one.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class EndpointAccess:
         self._sessions: list[str] = []
 
     def secret_of(self, access_key: str) -> str | None:
-        """Return the secret of an access key; ``None``: there is no such key."""
+        """Return the secret of an access key, or ``None`` if the key is unknown."""
         return self.secret if _is_equal(access_key, self.access_key) else None
 
     def is_pair(self, access_key: str, secret: str) -> bool:
@@ -57,7 +59,7 @@ class EndpointAccess:
         return _is_equal(secret, self.secret) and is_key
 
     def allows_basic(self, authorization: str) -> bool:
-        """Return whether a header ``Authorization: Basic …`` has the key pair."""
+        """Return whether the value of an ``Authorization: Basic …`` header has the key pair."""
         scheme, _, encoded = authorization.partition(" ")
         if scheme.lower() != "basic":
             return False
@@ -69,7 +71,7 @@ class EndpointAccess:
         return self.is_pair(name, secret)
 
     def new_link_token(self) -> str:
-        """Return a new token that begins one session; a former token no longer works."""
+        """Return a new token that can begin one session; the previous token stops working."""
         with self._lock:
             self._token = self._new_token()
             return self._token
@@ -98,7 +100,7 @@ class EndpointAccess:
         return session
 
     def allows_session(self, cookie: str | None) -> bool:
-        """Return whether the value of the cookie is that of a session."""
+        """Return whether the value of a cookie belongs to a session."""
         if not cookie:
             return False
         found = [_is_equal(cookie, each) for each in list(self._sessions)]
@@ -106,7 +108,7 @@ class EndpointAccess:
 
 
 def new_key_pair() -> tuple[str, str]:
-    """Return a random access key and secret; both have letters and digits only."""
+    """Return a random access key and secret; both consist of letters and digits only."""
     return f"{_KEY_PREFIX}{token_hex(7).upper()}"[:20], token_hex(20)
 
 

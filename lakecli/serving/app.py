@@ -1,8 +1,8 @@
-"""The application: refuses strangers, and gives each request to the surface that answers it.
+"""The application: refuses cross-site requests, and passes the others to the surface they are for.
 
-A page of another site may let a browser send requests here, under a name that resolves to this
-machine (DNS rebinding) or with the cookie of a session. So the ``Host`` header must have a name of
-this endpoint, and what a page of another site asks for is refused. Then a request goes to
+A page of another site may make a browser send requests here, under a name that resolves to this
+machine (DNS rebinding) or with a session cookie. So the ``Host`` header must be a name of this
+endpoint, and a request from another site that may change something is refused. Other requests go to
 
 - `s3` if it is signed as AWS signs requests;
 - `api` if its path is below ``/api/v1`` or is ``/_health``;
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 Handle = Callable[[Request, ServingContext], Awaitable[Response]]
-"""How a surface answers a request."""
+"""A function that answers the requests of a surface."""
 
 _API: Final = "/api/v1"
 _HEALTH: Final = "/_health"
 _PAGES: Final = "/-/"
 
 _SIGNED: Final = ("x-amz-algorithm=", "x-amz-signature=", "awsaccesskeyid=", "x-amz-credential=")
-"""The beginnings of parameters, in lower case, that only URLs signed by AWS's rules have."""
+"""Lower-case prefixes of query parameters that occur only in URLs signed as AWS signs them."""
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
@@ -43,8 +43,8 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
     """Return the application, with the surfaces that the context serves.
 
     Args:
-        report: called with each error that no answer tells: a mistake of the endpoint itself, or an
-            object that turned out to be damaged while it was sent.
+        report: called with each error that the client is not told: a bug in the endpoint, or an
+            object found to be damaged while it was being sent.
     """
 
     async def respond(request: Request) -> Response:
@@ -77,7 +77,7 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
 
 @cache
 def handler_of(surface: str) -> Handle:
-    """Return the function of a surface; it is imported when the first request needs it."""
+    """Return the handler of a surface, which is imported at the first request."""
     if surface == "api":
         from lakecli.serving.api import routes as api
 
@@ -95,7 +95,8 @@ def is_own_host(hosts: list[str], names: frozenset[str]) -> bool:
     """Return whether a request has one ``Host`` header, with a name of this endpoint.
 
     Args:
-        names: the names of the endpoint; empty: any.
+        hosts: the values of all ``Host`` headers of the request.
+        names: the names of the endpoint; if empty, every name is accepted.
     """
     if len(hosts) != 1:
         return False
@@ -108,7 +109,7 @@ def is_own_host(hosts: list[str], names: frozenset[str]) -> bool:
 
 
 def is_signed(request: Request) -> bool:
-    """Return whether a request has a signature, valid or not, in one of the forms of S3."""
+    """Return whether a request has an S3 signature, valid or not, in a header or in its query."""
     scheme = request.headers.get("authorization", "").partition(" ")[0]
     if scheme.startswith("AWS"):
         return True
@@ -117,7 +118,7 @@ def is_signed(request: Request) -> bool:
 
 
 def surface_of(request: Request) -> str:
-    """Return the name of the surface that answers a request that is not signed."""
+    """Return the name of the surface for an unsigned request."""
     path: str = request.scope["path"]
     if path.startswith(f"{_API}/") or path in {_API, _HEALTH}:
         return "api"
@@ -125,9 +126,9 @@ def surface_of(request: Request) -> str:
 
 
 def is_from_elsewhere(request: Request) -> bool:
-    """Return whether a page of another site lets a browser send a request that changes something.
+    """Return whether a page of another site made a browser send a request that is not read-only.
 
-    Links from other sites may be followed: a session's cookie is not sent with them.
+    Links from other sites may be followed: browsers do not send a session cookie with them.
     """
     if request.method in _SAFE:
         return False

@@ -1,4 +1,4 @@
-"""The lines that connect a client to an endpoint, to paste into a shell, a program or a file."""
+"""Configuration lines that connect a client to an endpoint, for a shell, a program or a file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class ClientKind(StrEnum):
     """The clients for which lines are printed.
 
     Attributes:
-        use: what the lines are.
+        use: a short description of the lines.
     """
 
     use: str
 
     def __new__(cls, name: str, use: str) -> Self:
-        """Return the client of a name."""
+        """Return a member with a name and a description."""
         made = str.__new__(cls, name)
         made._value_, made.use = name, use
         return made
@@ -62,7 +62,7 @@ class EndpointAddress(NamedTuple):
 
 
 def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
-    """Return the lines for a client; those that begin with a hash are comments."""
+    """Return the configuration lines for a client; lines that begin with ``#`` are comments."""
     to = to._replace(bucket=to.bucket or "REPOSITORY")
     is_secure = to.url.startswith("https:")
     text = _TEMPLATES[kind].format(

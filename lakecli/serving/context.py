@@ -1,4 +1,4 @@
-"""What every surface is given, and how its handlers leave the event loop."""
+"""The context that all surfaces share, and the threads in which their handlers run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS: Final = 40
-"""The most requests that read or write a repository at the same time; others wait."""
+"""The maximum number of requests that use repositories at the same time; others wait."""
 
 THREAD_NAME: Final = "serve"
-"""The beginning of the names of those threads."""
+"""The prefix of the names of the threads."""
 
 _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40
@@ -36,10 +36,9 @@ class Options(NamedTuple):
 
     Attributes:
         url: the endpoint's own URL, without a trailing slash.
-        hosts: the host names, in lower case, that a request may have in its ``Host`` header; empty:
-            any.
-        region: the region that the endpoint says it has.
-        redirect: whether clients that can follow it get the bytes from the bucket itself.
+        hosts: the host names, in lower case, that a ``Host`` header may have; if empty, any.
+        region: the AWS region that the endpoint reports.
+        redirect: whether clients that follow redirects are sent to the bucket for an object's data.
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -50,12 +49,12 @@ class Options(NamedTuple):
 
 @dataclass(frozen=True)
 class ServingContext:
-    """What the handlers of all surfaces are given.
+    """The objects that the handlers of all surfaces use.
 
     Attributes:
         clock: returns the present time, an aware UTC datetime.
         committer: returns the committer of new commits.
-        threads: the threads in which handlers work; they are started when they are needed.
+        threads: the threads in which handlers run; a thread is started when it is first needed.
     """
 
     served: Served
@@ -69,29 +68,32 @@ class ServingContext:
     _owned: dict[Callable[[], Any], Any] = field(default_factory=dict)
 
     def own(self, kind: Callable[[], T]) -> T:
-        """Return the one object of a class that this endpoint has, until it stops."""
+        """Return the endpoint's only object of a class; the first call makes it."""
         found: T | None = self._owned.get(kind)
-        # Threads that make it at the same time get the same one.
+        # Threads that make the object at the same time all get the same one.
         return self._owned.setdefault(kind, kind()) if found is None else found
 
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in a thread, and return its result.
 
-        If the request is cancelled meanwhile, the thread goes on to the end of the function.
+        If the request is cancelled meanwhile, the function still runs to its end.
         """
         called = partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self.threads, called)
 
 
 def client_of(request: Request, surface: str) -> Client:
-    """Return the client of a request."""
+    """Return the client of a request, named by the first word of its ``User-Agent``."""
     agent = request.headers.get("user-agent", "").split("/", 1)[0].split(" ", 1)[0]
     name = "".join(each for each in agent if each.isascii() and (each.isalnum() or each in "-._"))
     return Client(surface, name[:_LONGEST_NAME] or _UNNAMED)
 
 
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """Return an iterator for a thread over what arrives in the event loop; call it there."""
+    """Return an iterator that yields the pieces of a body to a thread as they arrive.
+
+    Call this function in the event loop, and use the iterator in another thread.
+    """
     loop = asyncio.get_running_loop()
 
     async def following() -> bytes | None:

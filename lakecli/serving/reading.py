@@ -18,17 +18,18 @@ from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import open_range
 
 PIECE: Final = 1 << 20
-"""The most bytes that are read at a time."""
+"""The maximum number of bytes per read."""
 
 _RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
 
 
 def has_tag(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
-    """Return whether a list of tags has that of an object, or is ``*`` and there is an object.
+    """Return whether a list of ETags has the ETag of an object, or is ``*`` and the object exists.
 
     Args:
-        etag: the object's tag, with or without quotes; ``None`` if there is no object.
-        is_weak: whether a tag marked as weak counts, too.
+        tags: the value of ``If-Match`` or ``If-None-Match``.
+        etag: the object's ETag, with or without quotes; ``None`` if there is no object.
+        is_weak: whether weak ETags (``W/"…"``) match, too.
     """
     if etag is None:
         return False
@@ -37,21 +38,22 @@ def has_tag(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
 
 
 def bare_tag(etag: str) -> str:
-    """Return a tag without its quotes."""
+    """Return an ETag without its quotes."""
     return etag.removeprefix('"').removesuffix('"')
 
 
 @lru_cache(1 << 12)
 def http_date(moment: datetime) -> str:
-    """Return a time as headers have it (``Last-Modified``)."""
+    """Return a time in the format of HTTP headers such as ``Last-Modified``."""
     return format_datetime(moment.astimezone(UTC), usegmt=True)
 
 
 def part_of(header: str, size: int) -> tuple[int, int] | None:
-    """Return the start and the end (excluded) of the bytes that a header ``Range`` asks for.
+    """Return the start and the end (exclusive) of the bytes that a ``Range`` header requests.
 
-    ``None``: all of them, for a header that is malformed or has several ranges; RFC 9110 lets a
-    server ignore it. If the object has none of the bytes, the start is not before the end.
+    ``None`` means the whole object: the header is empty, malformed or has several ranges, and RFC
+    9110 lets a server ignore it. If the range is outside the object, the start is at or after the
+    end.
     """
     found = _RANGE.fullmatch(header.strip())
     if found is None or (found[2] and int(found[2]) < int(found[1])):

@@ -1,8 +1,8 @@
 """The repositories of an endpoint, opened once and shared by all its threads.
 
-With ``sync = auto``, a repository that is asked for is first brought up to date with its bucket, at
-most every `CATCH_UP` seconds. A storage namespace that is read without a clone is opened again
-after that time. Only one thread does so; the others use the present state.
+With ``sync = auto``, a request for a repository first brings it up to date with its bucket, but at
+most every `CATCH_UP` seconds. A storage namespace that is read without a clone is reopened at the
+same interval. One thread does this; meanwhile, others use the present state.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from lakecli.serving.writes import BranchWriter, Client, new_memory
 from lakecli.stores.uri import is_local
 
 CATCH_UP: Final = 5.0
-"""The seconds for which a repository counts as up to date."""
+"""Seconds for which a repository counts as up to date."""
 
 SEEN: Final = 1.0
-"""The seconds for which a repository counts as not deleted."""
+"""Seconds for which a repository is assumed to exist without looking at the local store."""
 
 RENEWED: Final = 300.0
-"""The seconds after which the store of a bucket is opened again.
+"""Seconds after which the store of a bucket is reopened.
 
-A store renews temporary credentials that it knows how to get. Others are written into files by
-other programs, and only a new store reads these files.
+A store renews temporary credentials itself if it can request them. Credentials that another program
+writes to a file are read only when a store is opened.
 """
 
 LONGEST_VIEW: Final = 120.0
-"""The seconds after which no view is open any more of a namespace that was opened again."""
+"""Seconds after which the former handle of a reopened namespace has no open views and is closed."""
 
 TIDY: Final = 60.0
-"""The seconds between two deletions of expired records, which follow each operation elsewhere."""
+"""Minimum seconds between deletions of expired records; commands delete them at each operation."""
 
 MOST_WRITERS: Final = 256
-"""The most branches of a repository whose writers are kept."""
+"""The maximum number of branch writers to keep per repository."""
 
 MOST_RESOLVED: Final = 1_000
-"""The most ref expressions whose meaning is remembered."""
+"""The maximum number of ref expressions whose resolution is cached."""
 
 
 class Opening(NamedTuple):
-    """How an endpoint opens repositories; the caller knows settings and hooks.
+    """Functions by which an endpoint opens repositories, with the caller's settings and hooks.
 
     Attributes:
         repository: opens a repository of the lake by its name.
         namespace: opens the repository of a storage namespace for reading.
-        mover: returns a new mover for a repository, or ``None`` if it is not shared automatically.
+        mover: returns a new mover for a repository, or ``None`` unless it is shared automatically.
         catch_up: brings a repository with a mover up to date with its bucket.
         notify: called with each message of a verb.
     """
@@ -69,13 +69,13 @@ class Opening(NamedTuple):
 
 
 class _Held:
-    """A repository that is open.
+    """An open repository.
 
     Attributes:
-        fresh_at: when it was last brought up to date with its bucket.
-        seen_at: when this machine last had it under its name.
-        expires: whether it is opened again after a while, since credentials may have changed.
-        writers: the writers of its branches, by their names.
+        fresh_at: when the repository was last brought up to date with its bucket.
+        seen_at: when the local store was last seen to have the repository under its name.
+        expires: whether to reopen it after `RENEWED` seconds, because credentials may have changed.
+        writers: the writers of its branches, by the name of the branch.
     """
 
     def __init__(self, opened: LocalRepository, now: float) -> None:
@@ -84,7 +84,7 @@ class _Held:
         self.expires = not is_local(opened.record.storage_namespace)
         self.writers: dict[str, BranchWriter] = {}
         self.refreshing = Lock()
-        # Made once, for all handles that are copied from this one.
+        # Create these lazy attributes now, so that copies of the handle share them.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
 
 
@@ -92,13 +92,14 @@ class Served:
     """The repositories of an endpoint. Safe to share between threads.
 
     Args:
-        lake: the lake of the repositories; used also to make new ones.
-        names: the names of the repositories; ``None``: all that the lake has, at any time.
-        namespaces: storage namespaces that are read without a clone, by the name of their bucket.
+        lake: the lake of the repositories; new repositories are created in it, too.
+        opening: functions that open repositories.
+        names: the names of the repositories; ``None`` for all of the lake, including new ones.
+        namespaces: storage namespaces that are read without a clone, by the bucket name to serve.
 
     Attributes:
         read_only: whether all writes are refused.
-        committed: whether reads of a branch leave out what is staged.
+        committed: whether reads of a branch leave out uncommitted changes.
     """
 
     def __init__(
@@ -126,14 +127,14 @@ class Served:
         self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
 
     def names(self) -> list[str]:
-        """Return the names of the repositories, ordered; they are the names of the buckets."""
+        """Return the names of the served repositories in order; S3 clients see them as buckets."""
         here = (record.name for record in self.lake.repositories())
         return sorted({*filter(self._is_served, here), *self._namespaces})
 
     def records(self) -> Iterator[RepositoryRecord]:
-        """Yield the record of each repository, with its name here, ordered by name.
+        """Yield the record of each served repository under its served name, ordered by name.
 
-        Repositories of the lake are neither opened nor brought up to date.
+        Repositories of the lake are neither opened nor brought up to date for this.
         """
         here = {record.name: record for record in self.lake.repositories()}
         for name in self.names():
@@ -146,7 +147,7 @@ class Served:
 
     @property
     def takes_new(self) -> bool:
-        """Whether new repositories may be made: those of all names are served."""
+        """Whether clients may create repositories: all names are served, and writes are allowed."""
         return self._names is None and not self.read_only
 
     def repository(self, name: str) -> Repository:
@@ -180,7 +181,7 @@ class Served:
         return held
 
     def _seen(self, name: str, held: _Held, now: float) -> _Held | None:
-        """Return what is open under a name, unless another repository has the name now."""
+        """Return an open repository if it still has its name; else drop it and return ``None``."""
         with self.lake.kv.read() as txn:
             record = find_repository(txn, name)
         if record == held.opened.record:
@@ -190,7 +191,7 @@ class Served:
         return None
 
     def forget(self, name: str) -> None:
-        """Close what is open under a name, because its repository was deleted or replaced."""
+        """Drop the open repository of a name, because it was deleted or replaced."""
         with self._lock:
             self._held.pop(name, None)
 
@@ -225,13 +226,13 @@ class Served:
         self._tell(opened)
 
     def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
-        """Return a handle that shares all of another one, and has a text for the log."""
+        """Return a copy of a handle that records `command` in the operation log."""
         acting = copy(opened)
         acting.lake = _Lake(self, opened, command)
         return acting
 
     def is_to_tidy(self) -> bool:
-        """Return whether expired records are to be deleted now: at most every `TIDY` seconds."""
+        """Return whether to delete expired records now; true at most every `TIDY` seconds."""
         now = self._elapsed()
         with self._lock:
             is_due = now - self._tidied_at >= TIDY
@@ -239,7 +240,10 @@ class Served:
         return is_due
 
     def _tell(self, repository: Repository) -> None:
-        """Pass on the messages of verbs, which all handles of a repository share."""
+        """Pass the repository's pending messages to `Opening.notify`.
+
+        All handles of a repository share one list of messages.
+        """
         while repository.notices:
             try:
                 notice = repository.notices.pop(0)
@@ -249,9 +253,9 @@ class Served:
 
     @contextmanager
     def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
-        """Return a context manager with a repository for a verb that changes something.
+        """Return a context manager with a repository for verbs that change it.
 
-        The operation log names the client and its action. At the end, moved refs are sent to the
+        The operation log names the client and its action. At the end, moved refs are pushed to the
         bucket if the repository is shared automatically.
 
         Raises:
@@ -270,10 +274,10 @@ class Served:
 
     @contextmanager
     def view(self, name: str, ref: str) -> Iterator[View]:
-        """Return a context manager with the state that a ref expression names.
+        """Return a context manager with a view at a ref expression.
 
         Raises:
-            NotFound: no such repository or ref.
+            NotFound: there is no such repository or ref.
             UsageError: the expression is malformed.
         """
         repository = self.repository(name)
@@ -287,8 +291,9 @@ class Served:
     def _resolved(
         self, name: str, repository: Repository, txn: ReadTransaction, ref: str
     ) -> Resolved:
-        """Resolve a ref expression, unless that was done in the same state of the local store."""
-        if name in self._namespaces or "{" in ref:  # another store after a while; a time passes
+        """Resolve a ref expression; the result is cached until the local store changes."""
+        # Not cached: namespaces, which are reopened, and `{...}`, which may depend on the time.
+        if name in self._namespaces or "{" in ref:
             return resolve_ref(repository, txn, ref)
         key = repository.key, ref
         known = self._known.get(key)
@@ -305,7 +310,7 @@ class Served:
         """Return the writer of a branch.
 
         Raises:
-            NotFound: no such repository, or no such branch; also if the name is that of a tag.
+            NotFound: there is no such repository or branch; a tag is no branch.
             Refused: the endpoint, or the repository, is read-only.
         """
         self.check_writable(name)
@@ -322,7 +327,7 @@ class Served:
         return writer
 
     def check_writable(self, name: str = "") -> None:
-        """Refuse to change a repository, or to make one, if the endpoint is read-only.
+        """Check that a repository may be changed or, without a name, created.
 
         Raises:
             Refused: the endpoint is read-only, or the repository is read without a clone.
@@ -337,7 +342,7 @@ class Served:
 
 
 class _Lake(Lake):
-    """A lake with the text for the operation log of one client."""
+    """A lake that records the action of one client in the operation log."""
 
     def __init__(self, served: Served, opened: LocalRepository, command: str) -> None:
         lake = opened.lake
@@ -346,6 +351,6 @@ class _Lake(Lake):
         self._served = served
 
     def tidy(self, repository: Repository) -> None:
-        """Delete expired records, if it is time."""
+        """Delete expired records, at most every `TIDY` seconds."""
         if self._served.is_to_tidy():
             super().tidy(repository)

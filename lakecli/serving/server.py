@@ -1,13 +1,13 @@
 """The server of an endpoint: its socket, its limits, and how it ends.
 
-uvicorn has no limits for slow clients, so a watch ends the connections of those that
+uvicorn has no limits for slow clients, so a watchdog closes the connection of a client that
 
-- do not send a whole head of a request within `HEAD_TIME`, or a head above `MOST_HEAD` bytes;
-- send fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
-- do not take `LEAST` bytes of an answer in `PATIENCE`.
+- does not send complete request headers within `HEAD_TIME`, or sends more than `MOST_HEAD` bytes;
+- sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
+- receives nothing of an answer for `PATIENCE`.
 
-After an interrupt the endpoint accepts nothing more, gives requests half a second to end, and cuts
-off the others. Nothing is lost: what was answered is durable, as after each command.
+After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
+and cuts off the rest. Nothing is lost: every change that was answered is durable.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8000
-"""The port, if it is free and no other one is asked for."""
+"""The default port, if it is free."""
 
 LOCAL_NAMES: Final = frozenset({"localhost", LOOPBACK, "::1"})
-"""The names by which programs on this machine reach the endpoint."""
+"""The host names by which programs on this machine reach the endpoint."""
 
 MOST_CONNECTIONS: Final = 512
-"""The most connections; others are closed at once."""
+"""The maximum number of connections; additional ones are closed at once."""
 
 MOST_HEAD: Final = 64 << 10
-"""The largest head of a request, in bytes."""
+"""The maximum size of the headers of a request, in bytes."""
 
 HEAD_TIME: Final = 15.0
 PATIENCE: Final = 60.0
 LEAST: Final = 16 << 10
-"""The fewest bytes that a client must send or take in `PATIENCE` seconds."""
+"""The minimum number of bytes that a client must send in `PATIENCE` seconds."""
 
 IDLE_TIME: Final = 75
 """Seconds after which a connection without a request is closed."""
@@ -59,11 +59,11 @@ _HIGHEST_PORT: Final = 65_535
 _TICK: Final = 1.0
 _GRACE: Final = 0.3
 _WORKERS: Final = (THREAD_NAME, "AnyIO worker")
-"""The beginnings of the names of threads in which requests are answered."""
+"""Prefixes of the names of threads that answer requests."""
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
+    """Return whether an address is reachable only from this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -71,7 +71,10 @@ def is_loopback(host: str) -> bool:
 
 
 def names_of(host: str) -> frozenset[str]:
-    """Return the names that the ``Host`` header may have; empty: any, which TLS makes safe."""
+    """Return the names that the ``Host`` header may have; an empty set allows any.
+
+    Any name is allowed if the endpoint listens on all addresses; TLS makes this safe.
+    """
     with suppress(ValueError):
         if ip_address(host).is_unspecified:
             return frozenset()
@@ -79,10 +82,11 @@ def names_of(host: str) -> frozenset[str]:
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
-        port: ``None``: `PORT` if it is free, else any; 0: any.
+        host: the address or host name to listen on.
+        port: the port; 0 for any free port; ``None`` for `PORT` if it is free, else any.
 
     Raises:
         UsageError: this machine does not have the address, or the port is in use.
@@ -126,17 +130,17 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, bound: socket.socket, *, secure: bool) -> str:
-    """Return the URL of an endpoint."""
+    """Return the URL of an endpoint that listens on a socket."""
     port = bound.getsockname()[1]
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if secure else 'http'}://{shown}:{port}"
 
 
 class WatchedConnection(HttpToolsProtocol):
-    """A connection whose client may neither be slow nor send endless heads."""
+    """A connection that is closed if its client is too slow or sends too large headers."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Note when the connection began; close it if there are too many."""
+        """Record when the connection began; close it if there are more than `MOST_CONNECTIONS`."""
         super().connection_made(transport)
         self._now = self.loop.time
         self._head_since: float | None = self._now()
@@ -148,7 +152,7 @@ class WatchedConnection(HttpToolsProtocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Count what arrives."""
+        """Count received bytes; close the connection if the headers exceed `MOST_HEAD`."""
         self._received += len(data)
         if self._head_since is not None:
             self._head += len(data)
@@ -157,23 +161,23 @@ class WatchedConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Note since when the head of a request arrives."""
+        """Record when the headers of a request began to arrive."""
         if self._head_since is None:
             self._head_since, self._head = self._now(), 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that the head of a request is complete."""
+        """Record that the headers of a request are complete."""
         self._head_since = None
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
-        """Note since when the client does not take what is sent."""
+        """Record since when the client has not received sent data."""
         self._blocked_since = self._now()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Note that the client has taken most of what was sent."""
+        """Record that the client has received most of the sent data."""
         self._blocked_since = None
         super().resume_writing()
 
@@ -201,17 +205,18 @@ class WatchedConnection(HttpToolsProtocol):
 
     def _takes_slowly(self, now: float) -> bool:
         if self._blocked_since is None and self.transport.is_closing():
-            self._blocked_since = now  # what is left is to be taken
+            self._blocked_since = now  # the client must still receive the buffered rest
         return self._blocked_since is not None and now - self._blocked_since > PATIENCE
 
 
 class Endpoint(uvicorn.Server):
-    """A server that can be stopped from another thread, and that an interrupt stops.
+    """A server that stops at an interrupt, or when another thread calls `stop`.
 
     Args:
-        bound: a socket that listens.
-        tls: the files of a certificate and its key, in PEM.
-        report: called with each error that is a mistake of the endpoint itself.
+        context: the objects that the handlers use.
+        bound: a listening socket.
+        tls: the paths of the certificate and its private key, in PEM.
+        report: called with each error that the client is not told; see `make_app`.
         started: called once connections are accepted.
     """
 
@@ -224,7 +229,7 @@ class Endpoint(uvicorn.Server):
         report: Callable[[BaseException], None],
         started: Callable[[], None] = lambda: None,
     ) -> None:
-        # Errors pass through `report`.
+        # Errors are passed to `report` instead of uvicorn's log.
         logging.getLogger("uvicorn.error").disabled = True
         super().__init__(
             uvicorn.Config(
@@ -247,7 +252,7 @@ class Endpoint(uvicorn.Server):
         self._told = started
 
     def run_until_stopped(self) -> bool:
-        """Answer requests until `stop`, or an interrupt; return whether all threads are idle."""
+        """Answer requests until `stop` or an interrupt; return whether all threads have ended."""
         self.run(sockets=[self._bound])
         self._context.threads.shutdown(wait=False, cancel_futures=True)
         ends_at = monotonic() + _GRACE
@@ -257,7 +262,7 @@ class Endpoint(uvicorn.Server):
         return not any(each.is_alive() for each in working)
 
     def stop(self) -> None:
-        """Stop soon; may be called from any thread."""
+        """Ask the server to stop; may be called from any thread."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -273,7 +278,7 @@ class Endpoint(uvicorn.Server):
                 cast("WatchedConnection", each).check()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End all connections, soon."""
+        """Stop accepting connections, and close the open ones after a short grace period."""
         self._watching.cancel()
         with suppress(asyncio.CancelledError):
             await super().shutdown(sockets)
@@ -282,7 +287,7 @@ class Endpoint(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let an interrupt stop the endpoint, without an error after that."""
+        """Let SIGINT and SIGTERM stop the endpoint, without a `KeyboardInterrupt` afterwards."""
         # Only the main thread may set handlers.
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -20,15 +20,15 @@ _STATUSES: Final[Mapping[int, tuple[type[Exception], ...]]] = {
     412: (PreconditionFailed, errors.HookFailed, errors.CheckFailed),
     423: (errors.LostRace,),
     501: (errors.Unsupported,),
-    # lakeFS's clients repeat what 503 answers, but not 504: it may have taken effect.
+    # lakeFS's clients retry a request after 503, but not after 504: it may have taken effect.
     503: (errors.Unreachable,),
     504: (errors.OutcomeUnknown,),
     409: (errors.ConflictError, errors.Refused),
 }
-"""The families of errors by their status; the first that matches counts, and the rest is 500."""
+"""Base classes of errors by status; the first match counts, and other errors have status 500."""
 
 
 def status_of(error: Exception) -> int:
-    """Return the status of an answer to a request that failed with an error."""
+    """Return the HTTP status for a request that failed with an error."""
     found = (status for status, families in _STATUSES.items() if isinstance(error, families))
     return next(found, 500)

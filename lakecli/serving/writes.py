@@ -1,19 +1,18 @@
-"""Writes to branches: those that arrive at the same time are made together.
+"""Writes to branches; concurrent writes are made together.
 
-A write has two steps. `BranchWriter.deposit` brings bytes into the namespace; nothing refers to
-them. `BranchWriter.apply` stages changes, each of which is computed from what its path has at this
-moment. So a condition is judged in the same transaction in which the change is made, also if other
-processes write to the branch. Of all threads that call `apply`, one makes the changes of all that
-wait: what they deposited becomes durable together, and one transaction stages the changes of each
-client.
+A write has two steps. `BranchWriter.deposit` stores data in the namespace; nothing refers to it
+yet. `BranchWriter.apply` stages changes; each is computed from the present entry of its path. So a
+condition is checked in the transaction that makes the change, even if other processes write to the
+branch. Of all threads in `apply`, one makes the changes of all waiting ones: their deposits are
+made durable together, and the changes of each client are staged in one transaction.
 
-The operation log has one operation for all requests that one client sends without a pause of
-`PAUSE`, as far as nothing else is logged in between.
+The operation log has one operation for all requests that a client sends without a pause of `PAUSE`
+seconds, as long as nothing else is logged in between.
 
-Objects are named by their digest, which is known only when all bytes have arrived. A directory gets
-them as a temporary file. A bucket gets a large object in parts, under a key for incoming objects;
-then the bucket itself copies it (`take_over`). Garbage collection deletes incoming objects, and
-aborts unfinished uploads, that a killed process leaves.
+Objects are named by their digest, which is known only when all data has arrived. A directory gets
+the data as a temporary file. A bucket gets a large object in parts, under a key for incoming
+objects; then the bucket itself copies it to its final key (`take_over`). If the process is killed,
+garbage collection deletes incoming objects and aborts unfinished uploads.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local
 
 PAUSE: Final = 10.0
-"""Seconds without a request of a client after which its next request is a new operation."""
+"""Seconds without a request from a client after which its next request is a new operation."""
 
 LONGEST: Final = 3600.0
-"""Seconds after which a client's next request is a new operation in any case."""
+"""Seconds after which a client's next request is a new operation even without a pause."""
 
 MOST_CLIENTS: Final = 64
-"""The most clients of a branch whose operations are continued."""
+"""The maximum number of clients per branch whose operations can be continued."""
 
 MOST_TOGETHER: Final = 4_096
-"""The most changes that are made together, unless one request has more."""
+"""The maximum number of changes to make together; a single request may have more."""
 
 _MEMORY: Final = 8 * SENT_AT_ONCE
-"""The bytes of large objects that are in memory at a time on their way to buckets."""
+"""The maximum number of bytes in memory of objects that are being sent to buckets."""
 
 
 class Client(NamedTuple):
@@ -76,14 +75,13 @@ class Client(NamedTuple):
 
 
 class Intake:
-    """Brings objects into a namespace, and makes them durable. Safe to share between threads.
+    """Stores objects in a namespace, and makes them durable. Safe to share between threads.
 
-    Small objects are durable at once: threads that sync files of a directory at the same time wait
-    hardly longer than one of them would.
+    Small objects are durable at once: several threads that sync files of one directory
+    concurrently wait hardly longer than one thread.
 
     Attributes:
-        is_broken: whether objects that it took in may be lost, because it could not make them
-            durable.
+        is_broken: whether `settle` has failed, so that objects stored by this intake may be lost.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -94,7 +92,7 @@ class Intake:
         clear_temporaries(repository.store)
 
     def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
-        """Bring an object into the namespace, durable only after `settle`."""
+        """Store an object in the namespace; it is durable only after `settle`."""
         if isinstance(source, bytes) and len(source) <= PART_SIZE:
             return self._small(source)
         pieces = iter([source] if isinstance(source, bytes) else source)
@@ -129,7 +127,7 @@ class Intake:
             return self._small(b"".join(first))
 
     def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
-        """Send a large object of unknown digest, and let the bucket copy it to its name."""
+        """Upload an object to an incoming key, hash it meanwhile, and copy it to its final key."""
         store = self._repository.store
         key = incoming_key(self._repository.lake.runtime.new_id().hex())
         hasher, size = blake3(), 0
@@ -145,10 +143,10 @@ class Intake:
         return self.take_over(key, hasher.hexdigest(), size)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Move an object of the namespace to the key of its digest, unless it is there already."""
+        """Move an object from an incoming key to the key of its digest, unless it exists there."""
         store = self._repository.store
         address = data_key(digest)
-        claimed = self._repository.guard.claim([address])  # garbage that comes into use stays
+        claimed = self._repository.guard.claim([address])  # so that it is not collected as garbage
         found = size_of(store, address) if claimed is None else claimed.get(address)
         if found != size:
             store.copy(key, address)
@@ -160,7 +158,7 @@ class Intake:
         """Make objects durable, and claim them.
 
         Raises:
-            LakeError: the objects may be lost; the client has to send them again.
+            LakeError: the objects may be lost, so clients must send them again.
         """
         if self.is_broken:
             raise Unreachable("the object may not have become durable", hint="send it again")
@@ -179,10 +177,10 @@ class Deposited(NamedTuple):
 
     Attributes:
         address: the physical address for its entry.
-        digest: the BLAKE3 of its bytes, 64 hex digits; the checksum of its entry.
-        size: the number of its bytes.
-        intake: what brought it in, and must also make it durable.
-        is_new: whether the namespace surely had no such object before.
+        digest: the BLAKE3 digest in 64 hex digits, which becomes the checksum of its entry.
+        size: the size in bytes.
+        intake: the intake that stored the object, and must make it durable.
+        is_new: whether the namespace is known not to have had this object before.
     """
 
     address: str
@@ -196,12 +194,12 @@ class PathChange(NamedTuple):
     """A change of one path.
 
     Attributes:
-        decide: given the encoded entry that the path has (``None``: none), returns the new encoded
-            entry, `TOMBSTONE` to delete the object, or ``None`` to change nothing. It may raise a
-            `LakeError`; then this change is not made. It may be called several times, and must not
-            wait for anything.
-        deposited: the object to which the new entry refers; ``()`` if the entry refers to another
-            object of the namespace, or outside it.
+        decide: gets the present encoded entry of the path, or ``None`` if there is none. It returns
+            the new encoded entry, `TOMBSTONE` to delete the object, or ``None`` to change nothing.
+            If it raises a `LakeError`, this change is not made. It may be called several times, and
+            must not block.
+        deposited: the deposited object that the new entry refers to; ``()`` if the entry refers to
+            another object, inside or outside the namespace.
     """
 
     path: bytes
@@ -210,11 +208,11 @@ class PathChange(NamedTuple):
 
 
 Outcome = bytes | LakeError | None
-"""The encoded entry that a path has after a change, ``None`` without one, or why it failed."""
+"""The encoded entry of a path after a change, ``None`` if it has none, or the error."""
 
 
 class _Request:
-    """The changes of one call of `BranchWriter.apply`, and what became of them."""
+    """The changes of one call of `BranchWriter.apply`, and their outcomes or an error."""
 
     def __init__(self, changes: Sequence[PathChange], client: Client, action: str) -> None:
         self.changes = changes
@@ -238,7 +236,7 @@ class _Request:
 
 
 class _Operation:
-    """The operation of one client, which its next request continues."""
+    """An operation in the log, which the next request of its client may continue."""
 
     def __init__(self, stager: Stager, repository: Repository, now: float) -> None:
         self.stager = stager
@@ -253,9 +251,11 @@ class BranchWriter:
     """Writes to one branch. Safe to share between threads.
 
     Args:
-        acting: given the text for the operation log, returns the repository with which to write.
-        elapsed: returns seconds that never decrease.
-        memory: limits the bytes in memory on their way to buckets.
+        acting: returns a handle of the repository for writing that records the given text in the
+            operation log.
+        branch: the name of the branch.
+        elapsed: returns the seconds of a monotonic clock.
+        memory: limits the memory of objects that are being sent to buckets.
     """
 
     def __init__(
@@ -277,11 +277,11 @@ class BranchWriter:
         self._operations: dict[Client, _Operation] = {}
 
     def deposit(self, source: Iterable[bytes] | bytes, *, size: int | None = None) -> Deposited:
-        """Bring the bytes of an object into the namespace; it is durable only after `apply`.
+        """Store the data of an object in the namespace; it is durable only after `apply`.
 
         Args:
-            source: the bytes, or an iterable of pieces. If it raises, nothing remains.
-            size: the number of bytes, if it is known.
+            source: the data, or an iterable of pieces. If the iterable raises, nothing is stored.
+            size: the size of the data in bytes, if it is known.
 
         Raises:
             Unreachable: the namespace cannot be written.
@@ -290,11 +290,12 @@ class BranchWriter:
         return self._present_intake().take(source, self._memory)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Return an object of the namespace, such as a finished upload, as a deposited one.
+        """Move an object at an incoming key, such as a finished upload, to the key of its digest.
 
         Args:
-            key: its key, made by `lakecli.base.layout.incoming_key`; it is deleted.
-            digest: the BLAKE3 of its bytes, which the caller has computed.
+            key: the incoming key, made by `lakecli.base.layout.incoming_key`; it is deleted.
+            digest: the BLAKE3 digest of the object, computed by the caller.
+            size: the size of the object in bytes.
         """
         return self._present_intake().take_over(key, digest, size)
 
@@ -305,13 +306,16 @@ class BranchWriter:
             return self._intake
 
     def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
-        """Make changes in their order, all in one transaction; return the outcome of each.
+        """Make changes in order in one transaction, and return the outcome of each.
 
         Args:
-            action: what the client asked for, such as ``PutObject``.
+            changes: the changes to make.
+            client: the client of the request.
+            action: the operation that the client requested, such as ``PutObject``.
 
         Raises:
-            LakeError: nothing was changed: the branch does not exist, a rule forbids it, ….
+            LakeError: nothing was changed, because the branch does not exist, a rule forbids the
+                change, and the like.
         """
         mine = _Request(changes, client, action)
         with self._lock:
@@ -322,7 +326,7 @@ class BranchWriter:
         return mine.result()
 
     def _take_waiting(self) -> list[_Request]:
-        """Return the requests that are made next, in the order of their arrival."""
+        """Remove the next requests from the queue, and return them in order of arrival."""
         with self._lock:
             count = total = 0
             for request in self._waiting:
@@ -334,7 +338,7 @@ class BranchWriter:
         return taken
 
     def _make(self, requests: Sequence[_Request]) -> None:
-        """Make the changes of some requests; whatever happens, each of them is done then."""
+        """Make the changes of requests; afterwards each has its outcomes or an error."""
         try:
             requests = self._settled(requests)
             by_client: dict[Client, list[_Request]] = {}
@@ -348,7 +352,7 @@ class BranchWriter:
                     request.error = error
 
     def _settled(self, requests: Sequence[_Request]) -> list[_Request]:
-        """Make durable what some requests deposited; return those requests that can be staged."""
+        """Make the deposits of requests durable; return the requests for which this succeeded."""
         found: dict[Intake, list[Deposited]] = {}
         for request in requests:
             for each in request.deposited():
@@ -383,13 +387,13 @@ class BranchWriter:
         for request, own in zip(requests, outcomes, strict=True):
             request.outcomes = own
         operation.last = now
-        self._operations[client] = operation  # at the end: the oldest are first
+        self._operations[client] = operation  # moved to the end, so that the oldest is first
         while len(self._operations) > MOST_CLIENTS:
             del self._operations[next(iter(self._operations))]
 
 
 class _Judged:
-    """Decides what the changes of some requests do to one state of a branch."""
+    """Computes the effect of the changes of requests on a view of the branch."""
 
     def __init__(self, repository: Repository, branch: str, requests: Sequence[_Request]) -> None:
         self._repository = repository
@@ -398,7 +402,7 @@ class _Judged:
         self.paths = sorted({each.path for request in requests for each in request.changes})
 
     def plan(self, view: View) -> tuple[Parts, list[list[Outcome]]]:
-        """Return the changes to stage, and the outcomes for each request."""
+        """Return the entries to stage, and the outcomes of each request."""
         before: dict[bytes, bytes | None] = {}
         after: dict[bytes, bytes | None] = {}
 
@@ -424,7 +428,7 @@ class _Judged:
         return [(self._branch, uploaded_changes(changed))], outcomes
 
     def _decide(self, change: PathChange, present: bytes | None) -> bytes | None:
-        """Return the encoded entry that a path has after a change; its object is claimed."""
+        """Return the encoded entry of a path after a change, and claim the object it refers to."""
         value = change.decide(present)
         if value is None:
             return present
@@ -434,5 +438,5 @@ class _Judged:
 
 
 def new_memory() -> Memory:
-    """Return the limit on the bytes that all writers have in memory on their way to buckets."""
+    """Return a limit on the memory of all objects that are being sent to buckets."""
     return Memory(_MEMORY)

@@ -1,4 +1,4 @@
-"""What clients ask about the server: its configuration, its health, and who they are."""
+"""Operations about the server itself: configuration, health, login and the current user."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFi
 from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = {"version": "1.84.0", "version_context": "lakecli", "upgrade_recommended": False}
-"""The version of lakeFS whose API this is; clients decide by it what they may ask for."""
+"""The lakeFS version whose API is served; clients choose the operations they use by it."""
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 
 
 def get_storage(call: ApiCall) -> Mapping[str, Any]:
-    """Return what the stores of the repositories can do.
+    """Return the storage configuration: the kind of the stores, and whether they presign URLs.
 
-    Clients use presigned URLs by themselves if these are announced. An upload by a presigned URL is
-    read once by the endpoint, has at most 5 GiB, and lacks headers that some buckets demand. So
-    they are announced only with ``--redirect``, and if all repositories are in buckets. A client
-    that asks for such a URL gets one in any case, if the repository is in a bucket.
+    Clients use presigned URLs of their own accord if the configuration announces them. But the
+    endpoint must read an object that was uploaded by a presigned URL once more, the upload is
+    limited to 5 GiB, and it lacks headers that some buckets demand. So presigned URLs are announced
+    only with ``--redirect``, and only if all repositories are in buckets. A client that requests a
+    presigned URL explicitly gets one whenever the repository is in a bucket.
     """
     places = [each.storage_namespace for each in call.context.served.records()]
     kinds = {_TYPES.get(parse(each).scheme, "local") for each in places}
@@ -46,7 +47,7 @@ def get_config(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_user(call: ApiCall) -> Mapping[str, Any]:
-    """Describe the user, who makes all commits."""
+    """Describe the user; there is one, the committer of all commits."""
     who = call.committer
     user: dict[str, Any] = {"id": who, "creation_date": 0, "friendly_name": who}
     if who.endswith(">"):
@@ -55,7 +56,7 @@ def get_user(call: ApiCall) -> Mapping[str, Any]:
 
 
 def log_in(call: ApiCall) -> Mapping[str, Any]:
-    """Return a token for the key pair."""
+    """Return a session token for the key pair in the body."""
     token = call.context.access.log_in(*call.fields.values())
     if token is None:
         raise ApiError(401, "error authenticating request")

@@ -1,4 +1,4 @@
-"""Objects: read, list, write, copy, delete; also those that clients bring in themselves."""
+"""Objects: read, list, write, copy, delete; also stage objects that clients stored themselves."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import as_url, is_local
 
 _PIECE: Final = 1 << 20
-"""The bytes that are sent at once."""
+"""Bytes per piece of a response."""
 
 _PRESIGNED_FOR: Final = timedelta(minutes=15)
-"""How long presigned URLs work: as long as those of lakeFS."""
+"""How long presigned URLs are valid; the same as in lakeFS."""
 
 _META: Final = "x-lakefs-meta-"
 """Headers of uploads that begin like this are user metadata."""
@@ -65,7 +65,7 @@ def _place(repository: Repository) -> str:
 
 
 def _is_presigned(call: ApiCall) -> bool:
-    """Return whether a URL is asked for, and the namespace is in a bucket, which can sign one."""
+    """Return whether the client requests a presigned URL, and the namespace is in a bucket."""
     return call.flag("presign") and not is_local(call.repository.record.storage_namespace)
 
 
@@ -82,7 +82,7 @@ def _object_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
 
 
 def _asked_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
-    """Return ``ObjectStats`` with a URL, and without user metadata, if that is asked for."""
+    """Return ``ObjectStats``; the query may add a presigned URL and leave out user metadata."""
     record = _object_json(call, path, entry)
     if _is_presigned(call):
         signed = presign_entry(call.repository, entry, path, expires_in=_PRESIGNED_FOR)
@@ -102,7 +102,7 @@ def _entry(call: ApiCall) -> Entry:
 
 
 def get_object(call: ApiCall) -> Response:
-    """Return the bytes of an object, or those of a range."""
+    """Return the contents of an object, or of the requested range."""
     entry, repository = _entry(call), call.repository
     if _is_presigned(call):
         signed = presign_entry(repository, entry, call.path(), expires_in=_PRESIGNED_FOR)
@@ -128,7 +128,8 @@ def get_object(call: ApiCall) -> Response:
     if call.request.method == "HEAD":
         return Response(status_code=status, headers=headers)
     pieces = read_object if part is None else partial(read_range, start=start, size=end - start)
-    # It holds back the last piece until all are verified, so that a damaged object is cut short.
+    # The reader holds back the last piece until the whole object is verified, so that a client
+    # gets a damaged object cut short.
     reader = PieceReader(pieces(repository, entry))
     if end - start <= _PIECE:
         return Response(reader.read(), status, headers)
@@ -136,7 +137,7 @@ def get_object(call: ApiCall) -> Response:
 
 
 def _etag(entry: Entry) -> str:
-    """Return the checksum of an entry, which may be any text, in a form for a header."""
+    """Return the checksum of an entry, or its SHA-256 if the checksum is no valid ``ETag``."""
     checksum = entry.checksum.strip('"')
     return checksum if _TAG.fullmatch(checksum) else sha256(os.fsencode(checksum)).hexdigest()
 
@@ -166,7 +167,10 @@ def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[s
 
 
 def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
-    """Return what decides to stage an entry, if the conditions in the headers are met."""
+    """Return a function that returns the encoded entry if the headers' conditions are met.
+
+    It gets the value that the path has now, and raises `PreconditionFailed` if a condition fails.
+    """
     none_match, match = call.headers.get("if-none-match", ""), call.headers.get("if-match")
     value = encode_entry(entry)
 
@@ -195,7 +199,7 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
 
 
 def delete_objects(call: ApiCall) -> Mapping[str, Any]:
-    """Delete one or many objects; each that could not be deleted is listed."""
+    """Delete one or many objects; the answer lists each object that could not be deleted."""
     paths = map(os.fsencode, call.fields["paths"]) if call.fields else [call.path()]
     changes = [PathChange(each, lambda _: TOMBSTONE) for each in paths]
     outcomes = call.writer.apply(changes, client=call.client, action=call.action)
@@ -208,7 +212,7 @@ def delete_objects(call: ApiCall) -> Mapping[str, Any]:
 
 
 def copy_object(call: ApiCall) -> Mapping[str, Any]:
-    """Copy an object; no bytes are copied."""
+    """Copy an object: stage an entry for its data at another path; no data is copied."""
     path, branch, repository = call.path("dest_path"), call["branch"], call.repository
     source_ref, source = call.fields["src_ref"] or branch, os.fsencode(call.fields["src_path"])
     if (source_ref, source) == (branch, path):
@@ -225,7 +229,7 @@ def update_metadata(call: ApiCall) -> None:
 
 
 FIELD: Final = "content"
-"""The field of a form that has the object."""
+"""The field of a form that contains the object."""
 
 _MOST_HEADERS: Final = 16 << 10
 """Largest head of a part of a form, in bytes."""
@@ -236,7 +240,7 @@ _BOUNDARY: Final = re.compile(r"[ -~]{1,200}", re.ASCII)
 def open_upload(content_type: str, pieces: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
     """Return the content type and the contents of an object in the body of a request.
 
-    The content type is ``""`` if the client says nothing. A form (``multipart/form-data``) is read
+    The content type is ``""`` if the client sent none. A form (``multipart/form-data``) is read
     as a stream, with little memory; if it ends early, the iterator raises `Invalid`.
 
     Args:
@@ -268,24 +272,31 @@ class _Form:
         self._buffer = b"\r\n"  # the first boundary may be the very first line
 
     def next_part(self) -> Message:
-        """Return the head of the next part; what the caller left of the last one is skipped."""
+        """Return the headers of the next part; the unread rest of the previous one is skipped."""
         for _ in self._until(self._mark):
             pass
         head = b""
-        for piece in self._until(b"\r\n\r\n"):  # the first of them may end the boundary's line
+        for piece in self._until(b"\r\n\r\n"):  # the first line break may end the boundary's line
             head += piece
             if len(head) > _MOST_HEADERS:
                 raise Invalid("a form with a part whose head is too long")
         return BytesHeaderParser().parsebytes(head.partition(b"\r\n")[2])
 
     def last_contents(self) -> Iterator[bytes]:
-        """Yield the contents of a part, and read the rest, so that the connection can go on."""
+        """Yield the contents of the current part; then skip the other parts of the body.
+
+        The body is read to its end so that the connection can be used again.
+        """
         yield from self._until(self._mark)
         for _ in self._pieces:
             pass
 
     def _until(self, mark: bytes) -> Iterator[bytes]:
-        """Yield the bytes before a mark; those behind it are next."""
+        """Yield the bytes before the next mark, and skip the mark.
+
+        Raises:
+            Invalid: the body ends before the mark.
+        """
         while (at := self._buffer.find(mark)) < 0:
             before = max(len(self._buffer) - len(mark) + 1, 0)
             yield self._buffer[:before]
@@ -297,7 +308,7 @@ class _Form:
         yield found
 
 
-# Objects that clients bring in themselves ----------------------------------------------------
+# Objects that clients stored themselves ------------------------------------------------------
 
 _STAGED: Final = JsonFields(
     physical_address=requests.name_text,
@@ -322,7 +333,7 @@ def stage_object(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_physical_address(call: ApiCall) -> Mapping[str, Any]:
-    """Return an address for an object, and with ``presign`` a URL that writes it."""
+    """Return an address for a new object, and with ``presign`` a URL to upload it."""
     call.path()
     repository = call.repository
     check_branch(repository, call["branch"])
@@ -346,10 +357,10 @@ _LINK: Final = JsonFields(
 
 
 def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
-    """Stage an object that was written to an address of `get_physical_address`.
+    """Stage an object that was uploaded to an address from `get_physical_address`.
 
-    The object is copied to its content address, and read once for that, so that nobody can change
-    it by the URL any more.
+    The object is read once and copied to its content address, so that the upload URL cannot change
+    it any more.
     """
     wanted, path, repository = call.fields, call.path(), call.repository
     check_branch(repository, call["branch"])

@@ -64,7 +64,7 @@ def get_branch(call: ApiCall) -> Mapping[str, Any]:
 
 
 def delete_branch(call: ApiCall) -> None:
-    """Delete a branch with what is staged on it."""
+    """Delete a branch and its uncommitted changes; refuse the default branch."""
     if call["branch"] == call.repository.record.default_branch:
         raise ApiError(403, "cannot delete repository default branch")
     branch.delete(call.repository, call["branch"])
@@ -77,7 +77,7 @@ _RESET: Final = JsonFields(
 
 
 def reset_branch(call: ApiCall) -> None:
-    """Discard what is staged: of one object, below a prefix, or all of it."""
+    """Discard uncommitted changes: of one path, below a prefix, or all of them."""
     path, kind = os.fsencode(call.fields["path"]), call.fields["type"]
     if kind == "reset":
         branch.reset(call.repository, call["branch"])
@@ -87,7 +87,7 @@ def reset_branch(call: ApiCall) -> None:
 
 
 def hard_reset_branch(call: ApiCall) -> None:
-    """Move a branch without uncommitted changes to a commit."""
+    """Move a branch to a commit; refuse if the branch has uncommitted changes."""
     name = call["branch"]
     check_branch(call.repository, name)
     with open_view(call.repository, name) as view:
@@ -105,13 +105,13 @@ _PICK: Final = JsonFields(
 
 
 def revert_branch(call: ApiCall) -> None:
-    """Undo a commit by a new one."""
+    """Revert a commit: commit the opposite change on a branch."""
     overrides, who = call.fields.pop("commit_overrides"), call.committer
     cherry_pick.revert(call.repository, call["branch"], committer=who, **call.fields, **overrides)
 
 
 def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
-    """Apply the change of a commit to a branch."""
+    """Cherry-pick a commit: commit its change on a branch."""
     given = call.fields
     if any(each is not None for each in given["commit_overrides"].values()):
         raise ApiError(501, "a cherry-pick keeps the message and the metadata")
@@ -133,7 +133,7 @@ COMMIT: Final = JsonFields(
 
 
 def create_commit(call: ApiCall) -> Mapping[str, Any]:
-    """Commit what is staged."""
+    """Commit the uncommitted changes of a branch."""
     if call.text("source_metarange"):
         raise ApiError(501, "commits are made of what is staged only")
     given = {"committer": call.committer, "created_at": call.fields.pop("date"), **call.fields}
@@ -152,7 +152,7 @@ def log_commits(call: ApiCall) -> Mapping[str, Any]:
         after=call.text("after") or None, stop_at=call.text("stop_at") or None,
         objects=call.paths("objects"), prefixes=call.paths("prefixes"),
     )  # fmt: skip
-    # With `limit`, no commit after the last one is searched for.
+    # With `limit`, do not search for a commit beyond the page.
     looks_on = not call.flag("limit")
     with log.log(call.repository, call["ref"], options) as commits:
         return requests.page(call, commits, commit_json, attrgetter("id"), looks_on=looks_on)
@@ -162,7 +162,7 @@ def log_commits(call: ApiCall) -> Mapping[str, Any]:
 
 
 def diff_branch(call: ApiCall) -> Mapping[str, Any]:
-    """List what is staged on a branch."""
+    """List the uncommitted changes of a branch."""
     check_branch(call.repository, call["branch"])
     with open_view(call.repository, call["branch"]) as view:
         return _page_of_changes(
@@ -200,7 +200,7 @@ def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> 
 
     Args:
         found: a path with its `Difference` as the value, or a common prefix of several paths.
-        has_right: whether to describe the object of the right side.
+        has_right: whether to describe the object on the right side, too.
     """
     path = requests.shown_text(found.path)
     if isinstance(found, ListedPrefix):
@@ -247,7 +247,7 @@ def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_merge_base(call: ApiCall) -> Mapping[str, Any]:
-    """Return the commits of a merge, and their best common ancestor."""
+    """Return the commit IDs of the source, the destination and their merge base."""
     points = find_merge_base(call.repository, call["sourceRef"], call["destinationBranch"])
     base, sides = points.bases[0], {"source": points.source, "destination": points.destination}
     return {f"{side}_commit_id": found.id for side, found in {"base": base, **sides}.items()}

@@ -48,7 +48,7 @@ _CREATION: Final = JsonFields(
 
 
 def create_repository(call: ApiCall) -> Mapping[str, Any]:
-    """Create a repository; every new one is as empty as lakeFS's bare ones."""
+    """Create an empty repository, without sample data."""
     wanted, served = call.fields, call.context.served
     for name in ("sample_data", "read_only", "storage_id"):
         if wanted[name]:
@@ -68,7 +68,7 @@ def get_repository(call: ApiCall) -> Mapping[str, Any]:
 
 
 def delete_repository(call: ApiCall) -> None:
-    """Delete a repository on this machine; its namespace stays."""
+    """Delete a repository on this machine; the objects in its namespace stay."""
     repo.delete(call.repository.lake, call["repository"])
     call.context.served.forget(call["repository"])
 
@@ -78,14 +78,14 @@ def _etag(patterns: list[str]) -> str:
 
 
 def get_branch_protection(call: ApiCall) -> Response:
-    """List the patterns of branches that take merges only."""
+    """List the patterns of protected branches, which accept only merges."""
     patterns = branch_protect.patterns(call.repository)
     found = [{"pattern": each} for each in patterns]
     return requests.json_response(found, headers={"ETag": f'"{_etag(patterns)}"'})
 
 
 def set_branch_protection(call: ApiCall) -> None:
-    """Replace the patterns."""
+    """Replace the patterns of protected branches."""
     wanted = {each["pattern"] for each in call.fields}
     present = branch_protect.patterns(call.repository)
     expected = call.headers.get("if-match", "").strip('"')

@@ -1,9 +1,8 @@
 """Requests of lakeFS's REST API: how operations are declared, parameters, errors, JSON and pages.
 
-An `ApiOperation` declares an operation. Its handler is an ordinary function in a thread, often a
-verb of `lakecli.repository` in a few words. It gets an `ApiCall`, whose body is checked already and
-whose repository is open, and returns what JSON can express, ``None`` for an empty body, or a whole
-response.
+An `ApiOperation` declares an operation. Its handler is a synchronous function, called in a thread;
+many only call a verb of `lakecli.repository`. The handler gets an `ApiCall`, with the body checked
+and the repository opened. It returns a JSON value, ``None`` for an empty body, or a whole response.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 T = TypeVar("T")
 
 LARGEST_BODY: Final = 16 << 20
-"""Largest JSON body, in bytes: a thousand escaped paths, with room."""
+"""Largest JSON body, in bytes; a thousand escaped paths fit in easily."""
 
 LARGEST_PAGE: Final = 1_000
 _DEFAULT_PAGE: Final = 100
@@ -50,7 +49,7 @@ _LARGEST_QUERY: Final = 256
 """The most parameters of a query."""
 
 _UNDECODABLE: Final = "\0"
-"""Begins the offset of a page if the last path is not UTF-8; its bytes follow in hex."""
+"""Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""
 
 READING: Final = frozenset({"GET", "HEAD"})
 NO_CONTENT: Final = 204
@@ -59,10 +58,10 @@ NO_CONTENT: Final = 204
 
 
 class ApiError(Exception):
-    """An answer other than success, in lakeFS's form.
+    """An error response in lakeFS's form.
 
     Attributes:
-        more: further fields of the body.
+        more: fields of the body other than ``message``.
     """
 
     def __init__(
@@ -87,12 +86,12 @@ class ApiOperation(NamedTuple):
     Attributes:
         name: its name in lakeFS's document.
         path: the path below ``/api/v1``; ``{name}`` is a parameter.
-        handler: what answers it; what it returns is not sent with the status 204.
-        status: the status of a success.
-        body: checks the JSON of the body, and returns what the handler gets as `ApiCall.fields`.
-        acts: whether the handler of a method that changes something calls verbs that do so, rather
-            than staging by a `BranchWriter`.
-        is_raw: whether the body is not JSON.
+        handler: answers the request; with the status 204 its result is not sent.
+        status: the HTTP status of a successful answer.
+        body: checks the JSON of the body, and returns the value of `ApiCall.fields`.
+        acts: whether a handler that changes the repository does so by verbs of the library, rather
+            than by staging with a `BranchWriter`.
+        is_raw: whether the handler gets the body as a stream of bytes instead of JSON.
     """
 
     name: str
@@ -105,7 +104,7 @@ class ApiOperation(NamedTuple):
     is_raw: bool = False
 
     def answer(self, call: ApiCall) -> object:
-        """Return what the handler returns, in a thread."""
+        """Check the body, open the repository, and return the handler's result; needs a thread."""
         if self.body is not None:
             call.fields = self.body(call.document())
         if "{repository}" not in self.path:
@@ -118,13 +117,13 @@ class ApiOperation(NamedTuple):
 
 
 class JsonFields(Record):
-    """A check of an object of JSON with fields; ``null`` counts as absent."""
+    """Checks a JSON object with the given fields; a field that is ``null`` counts as absent."""
 
     def __init__(self, **fields: Field | Callable[[object], Any]) -> None:
         super().__init__(fields)
 
     def __call__(self, found: object) -> dict[str, Any]:
-        """Return the values of the fields."""
+        """Return the checked values of the fields by name."""
         if isinstance(found, dict):
             found = {name: value for name, value in found.items() if value is not None}
         return self.read(found)
@@ -138,20 +137,23 @@ flag: Final = optional(boolean, default=False)
 
 
 def metadata(value: object) -> dict[str, str]:
-    """Check that a value maps texts to texts."""
+    """Check that a value is an object whose values are strings, and return it."""
     if not isinstance(value, dict):
         raise Invalid("not an object with fields")
     return {free_text(key): free_text(found) for key, found in value.items()}
 
 
 def seconds(low: int) -> Callable[[object], datetime | None]:
-    """Return a check for a time in seconds since 1970; ``None`` is a negative number."""
+    """Return a check for a time in seconds since 1970, at least `low`.
+
+    The check returns ``None`` for a negative number.
+    """
     check = whole(low, 253_000_000_000)
     return lambda value: None if (at := check(value)) < 0 else datetime.fromtimestamp(at, UTC)
 
 
 class Remembered:
-    """What an endpoint remembers until it stops: hidden branches, and the results of tasks."""
+    """Values that an endpoint keeps in memory until it stops: hidden branches, task results."""
 
     MOST: Final = 10_000
 
@@ -160,14 +162,14 @@ class Remembered:
         self._kept: dict[Hashable, Any] = {}
 
     def put(self, key: Hashable, value: object) -> None:
-        """Keep a value; the oldest is forgotten if there are too many."""
+        """Store a value; drop the oldest value if there are more than `MOST`."""
         with self._lock:
             self._kept[key] = value
             if len(self._kept) > self.MOST:
                 del self._kept[next(iter(self._kept))]
 
     def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was kept
-        """Return a value, or ``None``."""
+        """Return the value of a key, or ``None`` if there is none."""
         return self._kept.get(key)
 
 
@@ -176,11 +178,11 @@ class ApiCall:
     """A request for an operation; ``call[name]`` is a parameter of its path.
 
     Attributes:
-        parameters: the parts of the path that the operation names, decoded.
-        body: JSON; or for a raw body an iterator for the thread of the handler, which yields the
-            body while it arrives.
-        fields: what the operation's check of the body returned.
-        repository: the repository that the path names: for reading, or for a verb.
+        parameters: the parameters of the path by name, percent-decoded.
+        body: the bytes of the JSON; for a raw body an iterator over its pieces as they arrive, to
+            be read in the handler's thread.
+        fields: the checked JSON of the body, as `ApiOperation.body` returned it.
+        repository: the repository named in the path; writable by verbs if the operation `acts`.
     """
 
     context: ServingContext
@@ -198,7 +200,7 @@ class ApiCall:
 
     @property
     def remembered(self) -> Remembered:
-        """What the endpoint remembers."""
+        """The values that the endpoint keeps in memory."""
         return self.context.own(Remembered)
 
     @property
@@ -207,19 +209,25 @@ class ApiCall:
         return self.context.committer()
 
     def acting(self) -> AbstractContextManager[Repository]:
-        """Return a context manager with the repository, for a verb that changes something."""
+        """Return a context manager with the repository, for verbs that change it."""
         served = self.context.served
         return served.acting(self["repository"], client=self.client, action=self.action)
 
     @property
     def writer(self) -> BranchWriter:
-        """The writer of the branch."""
+        """The writer of the branch named in the path."""
         return self.context.served.writer(self["repository"], self["branch"])
 
     def apply(
         self, path: bytes, decide: Callable[[bytes | None], bytes], *deposited: Deposited
     ) -> Entry:
-        """Change one path of the branch; return the entry that the path has then."""
+        """Change one path of the branch, and return its new entry.
+
+        Args:
+            path: the path to change.
+            decide: returns the new value of the path from the present one.
+            deposited: the stored data that the new entry refers to.
+        """
         change = PathChange(path, decide, deposited)
         (outcome,) = self.writer.apply([change], client=self.client, action=self.action)
         if isinstance(outcome, errors.LakeError):
@@ -228,7 +236,7 @@ class ApiCall:
         return decode_entry(outcome)
 
     def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
-        """Return the JSON in the body; an empty body is an object without fields."""
+        """Return the parsed JSON of the body; an empty body counts as ``{}``."""
         assert isinstance(self.body, bytes)
         try:
             return parse_json(self.body or b"{}", max_size=LARGEST_BODY)
@@ -255,35 +263,35 @@ class ApiCall:
         return self._query.get(name, [""])[0]
 
     def paths(self, name: str) -> list[bytes]:
-        """Return all values of a parameter of the query that are not empty, as paths."""
+        """Return all non-empty values of a query parameter as paths."""
         return [os.fsencode(each) for each in self._query.get(name, []) if each]
 
     def raw(self, name: str) -> bytes:
-        """Return a parameter of the query that is a path, or a part of one."""
+        """Return a query parameter as bytes: a path, a prefix or a delimiter."""
         return os.fsencode(self.text(name))
 
     def path(self, name: str = "path") -> bytes:
-        """Return the path of an object."""
+        """Return a query parameter that is the path of an object, checked."""
         path = self.raw(name)
         check_path(path)
         return path
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a parameter of the query that is true or false."""
+        """Return a query parameter that is true or false."""
         value = self.text(name).lower() or str(default).lower()
         if value not in {"0", "1", "f", "t", "false", "true"}:
             raise Invalid(f"{name}: neither true nor false: {value[:20]!r}")
         return value in {"1", "t", "true"}
 
     def time(self, name: str) -> datetime | None:
-        """Return a parameter of the query that is a time, or ``None``."""
+        """Return a query parameter that is a time, or ``None`` if it is absent."""
         value = self.text(name)
         # A client may send `+00:00` without encoding it.
         return moment(re.sub(r" (?=\d\d:?\d\d$)", "+", value)) if value else None
 
     @property
     def amount(self) -> int:
-        """The number of results that a page may have."""
+        """The maximum number of results of the page: ``amount``, at most `LARGEST_PAGE`."""
         value = self.text("amount") or "0"
         if not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
             raise Invalid(f"amount: not a number: {value[:20]!r}")
@@ -307,7 +315,7 @@ class ApiCall:
 def json_response(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a response with JSON; it is ASCII, as texts may have bytes that are not UTF-8."""
+    """Return a JSON response; it is ASCII, because strings may contain bytes that are not UTF-8."""
     return Response(json.dumps(value), status, headers, "application/json")
 
 
@@ -315,8 +323,8 @@ def as_json(record: object, *same: str, **renamed: str) -> dict[str, Any]:
     """Return attributes of a record of the library as an object of JSON.
 
     Args:
-        same: the attributes that have the same name in JSON.
-        renamed: other names in JSON, with those of the attributes.
+        same: attributes whose JSON field has the same name.
+        renamed: the names of attributes by the names of their JSON fields.
     """
     names = {**dict(zip(same, same, strict=True)), **renamed}
     return {name: _plain(getattr(record, attribute)) for name, attribute in names.items()}
@@ -341,8 +349,8 @@ def page(
     Args:
         items: all results after the one where the page begins.
         record: returns the JSON of a result.
-        key: returns the offset of the page that follows a result.
-        looks_on: whether to look for one more result, to know whether there are more.
+        key: returns the offset of the page that begins after a result.
+        looks_on: whether to read one more result, to know whether another page follows.
     """
     found = list(islice(items, call.amount + looks_on))
     shown = found[: call.amount]
@@ -364,7 +372,7 @@ def page_of_paths(
     """Return a page of paths, or of their common prefixes.
 
     Args:
-        scan: yields the paths and what they have, from a path on.
+        scan: yields paths and their values in order, starting at a given path.
         record: returns the JSON of a result.
     """
     prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after

@@ -1,6 +1,6 @@
-"""Answers requests below ``/api/v1``: finds the operation, checks who asks, and calls the handler.
+"""Answers requests below ``/api/v1``: finds the operation, checks access, and calls the handler.
 
-`OPERATIONS` are those that are answered. All others of lakeFS's document are answered by 501.
+`OPERATIONS` lists the supported operations; any other request gets the status 501.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PATHS: Final = [
 ]
 
 _OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
-"""The operations that everybody may ask for."""
+"""The operations that need no credentials."""
 
 _HARMLESS: Final = _OPEN | {"postStatsEvents"}
 """The operations that change nothing, whatever their method."""
@@ -73,7 +73,7 @@ async def _answer(request: Request, context: ServingContext) -> Response:
 
 
 def _find(method: str, path: str) -> tuple[ApiOperation | None, Mapping[str, str]]:
-    """Return the operation of a path, which is percent-encoded, and its parameters."""
+    """Return the operation for a percent-encoded path, and the decoded parameters of the path."""
     for operation, pattern in _PATHS:
         if operation.method == method and (found := pattern.fullmatch(path)):
             parts = found.groupdict().items()
@@ -84,7 +84,11 @@ def _find(method: str, path: str) -> tuple[ApiOperation | None, Mapping[str, str
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request, unless it is too large."""
+    """Return the body of a request.
+
+    Raises:
+        ApiError: the body has more than `LARGEST_BODY` bytes.
+    """
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -94,9 +98,10 @@ async def _read(request: Request) -> bytes:
 
 
 def _check_access(request: Request, access: EndpointAccess) -> None:
-    """Refuse a request without the key pair, or a token of `login`.
+    """Refuse a request with neither the key pair nor a session token.
 
-    The cookie of a browser's session allows reading only, so that no other page can write with it.
+    The cookie of a browser session allows only reading, so that a page of another site cannot write
+    with it.
     """
     authorization = request.headers.get("authorization", "")
     scheme, _, token = authorization.partition(" ")

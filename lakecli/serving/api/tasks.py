@@ -1,6 +1,6 @@
-"""What clients start and ask about later: imports of existing objects; also refs dumps.
+"""Tasks whose result clients request later: imports of existing objects, refs dumps and restores.
 
-Dumps and restorations end before the answer, but a client may ask for them in either way.
+A dump or restore is complete when the request is answered, but clients may still poll for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFi
 
 
 def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
-    """Keep the status of a task, of a new one by default; return what names the task."""
+    """Store the status of a task, and return the task's ID as JSON; ``""`` makes a new task."""
     task = task or call.context.served.lake.runtime.new_id().hex()
     at = call.context.clock().astimezone(UTC).isoformat()
     call.remembered.put(task, {"update_time": at, **status})
@@ -55,11 +55,11 @@ _IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT, forc
 _PARALLELISM: Final = 8
 
 _turns = Semaphore(4)
-"""Limits how many imports run at a time."""
+"""Limits the number of concurrent imports."""
 
 
 def start_import(call: ApiCall) -> Mapping[str, Any]:
-    """Begin to import one prefix, in one commit; the client asks for the result later."""
+    """Start to import one prefix in one commit; the client polls for the result."""
     locations = call.fields["paths"]
     if [each["type"] for each in locations] != ["common_prefix"]:
         message = "an import has one location, a common_prefix; import several one by one"
@@ -105,7 +105,7 @@ _REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree), force=request
 
 
 def dump_refs(call: ApiCall) -> Mapping[str, Any]:
-    """Write a refs dump; as lakeFS's, it lacks what is staged."""
+    """Write a refs dump; like lakeFS's, it lacks uncommitted changes."""
     dumped = refs_dump.refs_dump(call.repository, leave_out={refs_dump.Loss.UNCOMMITTED})
     return requests.as_json(dumped.manifest, **{name: each for each, name in _LISTS.items()})
 
@@ -116,23 +116,23 @@ def restore_from_dump(call: ApiCall) -> None:
 
 
 def submit_dump(call: ApiCall) -> Mapping[str, Any]:
-    """Write a refs dump, whose result is asked for later."""
+    """Write a refs dump, and return a task with its result."""
     return _note(call, done=True, refs=dump_refs(call))
 
 
 def submit_restore(call: ApiCall) -> Mapping[str, Any]:
-    """Fill an empty repository, and let the client ask for the result later."""
+    """Fill an empty repository from a dump, and return a completed task."""
     restore_from_dump(call)
     return _note(call, done=True)
 
 
 def get_task(call: ApiCall) -> Mapping[str, Any]:
-    """Return the status of a dump or a restoration."""
+    """Return the status of a dump or restore task."""
     return {"id": call.text("task_id"), **_status(call, call.text("task_id"))}
 
 
 def list_runs(call: ApiCall) -> Mapping[str, Any]:
-    """List runs of actions: there are none."""
+    """Return an empty page: there are no actions, hence no runs."""
     return requests.page(call, [], dict, str)
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    routes           who may look; which page answers a request; headers, and errors as pages
+    routes           access; which page answers a request; headers, and errors as pages
     asked            the parameters of a request, and links to other pages
     views            the data of each page
     changes          differences, by directory
@@ -10,8 +10,8 @@
     preview          the beginning of an object, as a table, text or image
     templates, style.css
 
-No page needs a script. What comes from a repository is text, whatever it contains: invisible
-characters are escaped, and links have each byte of a path percent-encoded in the query, since a
-browser would change ``..`` in the path of a URL. No page reads more of a repository than it shows,
-times a constant; where there is more, the page says so and links to it.
+No page needs a script. Everything from a repository is shown as text, with invisible characters
+escaped. Links have paths percent-encoded in the query, because a browser would resolve ``..`` in
+the path of a URL. The amount that a page reads is bounded by a constant times the amount it shows;
+a page that does not show everything says so and links to the rest.
 """

@@ -1,4 +1,4 @@
-"""The parameters of a request for a page, and links to other pages with theirs."""
+"""The parameters of a request for a page, and links to other pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asked:
 
     @cached_property
     def repository(self) -> Repository:
-        """The repository, up to date."""
+        """The repository, opened in its current state."""
         return self.served.repository(self.name)
 
     @cached_property
@@ -45,7 +45,7 @@ class Asked:
         return os.fsdecode(self.query.get(key, b"")).strip() or default
 
     def path(self, key: str = "path") -> bytes:
-        """Return a parameter that is a path, or empty.
+        """Return a parameter that is a path; ``b""`` if it is absent.
 
         Raises:
             UsageError: the path is too long.
@@ -68,10 +68,10 @@ class Asked:
 
 
 def read_query(raw: bytes) -> dict[str, bytes]:
-    """Return the parameters of a query; of several with one name, the last.
+    """Return the parameters of a query; a repeated name has its last value.
 
     Raises:
-        UsageError: there are too many.
+        UsageError: there are too many parameters.
     """
     pairs = [each.replace(b"+", b" ").partition(b"=") for each in raw.split(b"&")]
     if len(pairs) > _MOST_PARAMETERS:
@@ -80,7 +80,12 @@ def read_query(raw: bytes) -> dict[str, bytes]:
 
 
 def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -> str:
-    """Return the address of a page; parameters that are empty are left out."""
+    """Return the address of a page; empty parameters are left out.
+
+    Args:
+        name: the name of a repository; ``""`` for a page about all of them.
+        verb: the last part of the address, a key of `views.PAGES`.
+    """
     place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)
     given = {
         key: value if isinstance(value, bytes) else os.fsencode(str(value))
@@ -91,6 +96,6 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
 
 
 def command(*words: str) -> str:
-    """Return a command to paste; ``""`` if it would have characters that cannot be seen."""
+    """Return a command to paste into a shell; ``""`` if it has invisible characters."""
     text = shlex.join(["lakecli", *words])
     return text if is_visible(text) else ""

@@ -1,7 +1,7 @@
-"""Differences by directory: one page of them, whatever lies below a directory.
+"""One page of differences, grouped by directory.
 
-A directory is counted up to a bound; the next item is then searched for behind the directory, so
-that a page neither reads nor skips a million paths.
+The differences below a directory are counted up to a bound. Beyond it, the page seeks to the first
+path after the directory, so that it never reads or skips a million paths.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ PAGE: Final = 100
 """The number of items on one page."""
 
 MOST_BELOW: Final = 1_000
-"""The number of paths up to which one directory is counted."""
+"""The maximum number of paths that are counted below one directory."""
 
 MOST_COUNTED: Final = 20_000
-"""The number of paths that one page counts; then directories are only named."""
+"""The maximum number of paths that are counted for one page; later directories get no count."""
 
 Open = Callable[[bytes], Iterator[Difference]]
-"""Returns the differences from a path on, in path order."""
+"""A function that returns the differences in path order, starting at a given path."""
 
 
 class ChangedItem(NamedTuple):
     """A directory with differences below it, or one path that differs.
 
     Attributes:
-        path: the path; that of a directory ends with a slash.
+        path: the path; a directory ends with a slash.
         name: the part of the path after the prefix.
-        counts: what differs below the directory.
-        is_more: whether more differs below it than was counted.
+        counts: the number of differences below the directory, or of this path, by type.
+        is_more: whether the directory has more differences than were counted.
         type: how the path differs; ``None`` for a directory.
-        before: the entry on the left; ``None``: there is none.
-        after: the entry on the right; ``None``: there is none.
+        before: the entry on the left, or ``None`` if there is none.
+        after: the entry on the right, or ``None`` if there is none.
     """
 
     path: bytes
@@ -51,11 +51,14 @@ class ChangedItem(NamedTuple):
 
 
 def one_page(open_: Open, prefix: bytes, after: bytes) -> tuple[list[ChangedItem], bytes | None]:
-    """Return a page of the differences below a prefix, and the item after which the next begins.
+    """Return a page of the differences below a prefix, and the path after which the next begins.
+
+    The path is ``None`` on the last page.
 
     Args:
-        open_: opens the differences; they all have the prefix.
-        after: the last item of the previous page; ``b""`` for the first page.
+        open_: opens the differences below the prefix.
+        prefix: the prefix of the page's directory.
+        after: the path of the last item of the previous page; ``b""`` for the first page.
     """
     found: list[ChangedItem] = []
     left = MOST_COUNTED
@@ -87,5 +90,5 @@ def one_page(open_: Open, prefix: bytes, after: bytes) -> tuple[list[ChangedItem
 
 
 def _behind(item: bytes) -> bytes:
-    """Return the first path that may come after an item."""
+    """Return the lowest path that sorts after an item and, for a directory, all paths below it."""
     return (prefix_end(item) or b"\xff" * 1025) if item.endswith(b"/") else item + b"\0"

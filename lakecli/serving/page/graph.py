@@ -1,7 +1,7 @@
-r"""The history as a drawing: the lines of `lakecli.refs.history.iter_graph_lines`, for a template.
+r"""The commit graph of a page, made from the text lines of `lakecli.refs.history.iter_graph_lines`.
 
-A column of the text becomes a lane. ``|`` is a vertical line, ``\`` and ``/`` lead from one lane to
-the next.
+Every second column of the text becomes a lane. ``|`` is a vertical line, ``\`` and ``/`` lead from
+one lane to the next.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Row(NamedTuple):
 
     Attributes:
         above: the lines of text between the previous commit and this one.
-        beside: the line of this commit, without its asterisk.
-        lane: the lane of its dot.
+        beside: the line of text of this commit, without the asterisk.
+        lane: the lane of the commit's dot.
         is_joined: whether a line leads to the dot from above.
     """
 
@@ -54,6 +54,6 @@ def width(found: Iterable[Row]) -> int:
 
 
 def _touches(line: str, place: int) -> bool:
-    """Return whether a line of the drawing leads to a place in the line below it."""
+    """Return whether a line of the drawing leads to a column of the line below it."""
     around = f" {line}".ljust(place + 3)
     return around[place] == "\\" or around[place + 1] in "|*" or around[place + 2] == "/"

@@ -1,7 +1,7 @@
-"""The beginning of an object, to look at: a table, text or an image, by the bytes themselves.
+"""Preview of an object: a table, text or an image, depending on its contents.
 
-At most `MOST_READ` bytes are read, of a Parquet file `MOST_OF_PARQUET`. Nothing is executed: an
-image is named by its first bytes, never by its name or its content type, and SVG is text.
+At most `MOST_READ` bytes are read, or `MOST_OF_PARQUET` of a Parquet file. Nothing is executed: an
+image is recognized by its first bytes, never by its path or content type, and SVG is shown as text.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MOST_READ: Final = 100 << 10
 MOST_ROWS: Final = 200
 MOST_COLUMNS: Final = 50
 MOST_OF_PARQUET: Final = 4 << 20
-"""The most bytes that are read of a Parquet file: its pages have a size of their own."""
+"""The maximum number of bytes that are read from a Parquet file, whose pages may be large."""
 
 MOST_OF_IMAGE: Final = 16 << 20
-"""The size of the largest image that is shown."""
+"""The maximum size of an image that is shown, in bytes."""
 
 _LONGEST_CELL: Final = 200
 _DUMPED: Final = 256
@@ -53,12 +53,14 @@ _LIST: Final = ("application/json", "application/geo+json", "application/x-ipynb
 
 
 class Preview(NamedTuple):
-    """What is shown of an object.
+    """The preview of an object.
 
     Attributes:
-        note: what it is, or why there is nothing to see.
-        rows: of a table; the first one has the names of the columns.
+        note: a sentence on the kind of the preview, or the reason why there is none.
+        text: the preview of an object that is not a table or an image.
+        rows: the rows of a table; the first row has the names of the columns.
         image: whether the object is an image that may be shown.
+        hint: what helps if there is no preview.
     """
 
     note: str
@@ -69,16 +71,20 @@ class Preview(NamedTuple):
 
 
 def image_type(start: bytes) -> str | None:
-    """Return the content type of an image by its first `MAGIC_SIZE` bytes; ``None``: no image."""
+    """Return the content type of an image from its first bytes, or ``None`` if it is no image.
+
+    Args:
+        start: the first `MAGIC_SIZE` bytes of the object.
+    """
     return next((kind for at, magic, kind in _IMAGES if start.startswith(magic, at)), None)
 
 
 def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
-    """Return what is shown of an object; errors of reading it become notes."""
+    """Return the preview of an object; if it cannot be read, the preview has the error as note."""
     try:
         if not entry.size:
             return Preview("The object is empty.")
-        is_small = entry.size <= MOST_READ  # an object that is read whole is verified
+        is_small = entry.size <= MOST_READ  # `read_object` verifies, but reads the whole object
         read = read_object if is_small else partial(read_range, start=0, size=MOST_READ)
         data = b"".join(read(repository, entry))
         if data.startswith(b"PAR1"):
@@ -97,7 +103,7 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
 
 
 def _unpacked(data: bytes) -> tuple[bytes, bool]:
-    """Return the beginning of what was compressed by gzip, and whether that is all of it."""
+    """Return the first `MOST_READ` decompressed bytes of gzip data, and whether they are all."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
         return unpacker.decompress(data, MOST_READ), unpacker.eof
@@ -118,7 +124,7 @@ def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Prev
         with suppress(ValueError, RecursionError):
             for piece in encoder.iterencode(json.loads(text)):
                 laid_out += piece
-                if len(laid_out) > 4 * MOST_READ:  # the indentation makes far more of it
+                if len(laid_out) > 4 * MOST_READ:  # indentation may multiply the size
                     break
             else:
                 return Preview("JSON, laid out for reading.", laid_out)
@@ -142,7 +148,7 @@ def _of_csv(text: str, separators: str, *, is_whole: bool) -> Preview | None:
     except csv.Error:
         return None
     if not is_whole and len(rows) < MOST_ROWS + 2:
-        rows.pop()  # the last one is cut
+        rows.pop()  # the last row is cut off
     return _table(rows, is_all=is_whole and len(rows) <= MOST_ROWS + 1)
 
 
@@ -163,7 +169,7 @@ def _table(rows: Sequence[Sequence[str]], *, is_all: bool, of: str = "") -> Prev
 
 
 class _Window(Seekable):
-    """An object of a store as a file, of which a bounded number of bytes can be read."""
+    """An object of a store as a file, from which at most `MOST_OF_PARQUET` bytes can be read."""
 
     def __init__(self, store: ObjectStore, key: str, size: int) -> None:
         super().__init__(size)
@@ -204,6 +210,6 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
 
 
 def _cell(value: Any) -> str:  # noqa: ANN401 - Arrow's scalars
-    with suppress(ValueError, OverflowError):  # a time that Python does not have
+    with suppress(ValueError, OverflowError):  # Python's datetime cannot represent every time
         value = value.as_py()
     return "" if value is None else str(value)

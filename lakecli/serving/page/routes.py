@@ -1,8 +1,8 @@
-"""Which page answers a request: who may look, headers, and errors as pages.
+"""Requests for pages: access, the page that answers, headers, and errors as pages.
 
-A browser begins with the link that `lakecli serve` prints. Its token is given back as a cookie, by
-a page that leads on: a redirect would count as coming from where the link was clicked, and the
-cookie is not sent then.
+A browser begins with the link that `lakecli serve` prints. In exchange for the token in the link it
+gets a session cookie. A page with a link sets the cookie, not a redirect: browsers count a redirect
+as a request from the site where the first link was clicked, and would not send the cookie.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HEADERS: Final = {
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
-    """Answer a request of a browser."""
+    """Answer a request from a browser."""
     path = request.url.path
     if request.method not in {"GET", "HEAD"}:
         return _error(405, "pages are only read", None, Allow="GET, HEAD")
@@ -86,7 +86,10 @@ async def handle(request: Request, context: ServingContext) -> Response:
 def _before_entry(
     request: Request, context: ServingContext, query: Mapping[str, bytes]
 ) -> Response | None:
-    """Return what a browser gets that has no session, or that still shows a token."""
+    """Return the answer for a browser without a session or with a token in its address, if any.
+
+    ``None`` means that the browser has a session, and the page can be shown.
+    """
     is_known = context.access.allows_session(request.cookies.get(COOKIE))
     how = "for another one: `serve --open`"
     if "token" not in query:
@@ -122,7 +125,7 @@ def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
 
 
 async def _raw(asked: Asked, context: ServingContext, *, is_head: bool) -> Response:
-    """Send the bytes of an object: an image to be shown, anything else to be saved."""
+    """Return the contents of an object; a browser shows an image and saves anything else."""
     path = asked.path()
 
     def begin() -> tuple[int, bytes, Iterator[bytes]]:
@@ -147,7 +150,7 @@ def _file(name: str) -> bytes:
 
 @cache
 def _templates() -> Environment:
-    """Return the templates, with what they call."""
+    """Return the templates with their filters and functions."""
     found = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -159,15 +162,15 @@ def _templates() -> Environment:
 
 
 def _name(value: bytes | str) -> Markup:
-    """Return the name of something in a repository, on its own for the direction of writing."""
+    """Return a name from a repository in a ``<bdi>``, which isolates its direction of writing."""
     text = readable(value if isinstance(value, bytes) else os.fsencode(value))
-    if text != text.strip():  # else a link might have nothing to see or to click
+    if text != text.strip():  # a link with blank text could not be seen or clicked
         text = text.replace(" ", "\\x20")
     return Markup(f"<bdi>{escape(text)}</bdi>")  # noqa: S704 - escaped
 
 
 def _plain(text: str) -> str:
-    """Return a text in which all is visible; lines and tabs stay."""
+    """Return a text with invisible characters escaped, except line breaks and tabs."""
     return escape_hidden(text.replace("\r\n", "\n"), _visible)
 
 
@@ -176,7 +179,7 @@ def _visible(each: str) -> str:
 
 
 def _hint(text: str) -> Markup:
-    """Return a hint, in which verbs between backquotes are commands."""
+    """Return a hint as HTML; text in backquotes becomes code, and a verb a `lakecli` command."""
     parts = [escape(_plain(part)) for part in split("`", text)]
     for at in range(1, len(parts), 2):
         is_call = parts[at][:1].isalpha() and "=" not in parts[at].partition(" ")[0]

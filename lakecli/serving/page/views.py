@@ -1,4 +1,4 @@
-"""The data of each page: what its template is given. Each function runs in a thread."""
+"""The data of each page, for its template. Each function runs in a thread."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ T = TypeVar("T")
 PAGE: Final = 100
 COMMITS: Final = 50
 DEEPEST: Final = 10_000
-"""The number of commits or operations after which a list can't be paged further."""
+"""The number of commits or operations after which a list has no further pages."""
 
 MOST_WALKED: Final = 20_000
-"""The number of commits that a page reads to count how far branches are apart."""
+"""The maximum number of commits that a page reads to count how far refs are ahead and behind."""
 
 MOST_NAMED: Final = 2_000
-"""The number of branches and tags that a page of commits can name."""
+"""The maximum number of branches and tags that a page of commits names."""
 
 
 class Shown(NamedTuple):
-    """A page: its template, its title, the way to it as names and addresses, and its data."""
+    """A page: its template, title, breadcrumbs (names and addresses), and data."""
 
     template: str
     title: bytes | str
@@ -54,7 +54,7 @@ class Shown(NamedTuple):
 def _page(
     asked: Asked, template: str, title: bytes | str, path: bytes | None = None, /, **values: object
 ) -> Shown:
-    """Return a page of a ref, or with a path of a directory or object at the ref."""
+    """Return a page about a ref; with a path, about a directory or object at the ref."""
     ref, repository = asked.ref, asked.repository
     there = partial(link, asked.name, "tree", ref=ref)
     crumbs: list[tuple[bytes | str, str]]
@@ -70,14 +70,14 @@ def _page(
 
 
 def _repository(asked: Asked) -> dict[str, Any]:
-    """Return what the template of any page of a repository may show."""
+    """Return the values that the template of every page of a repository gets."""
     uri = asked.repository.uri
-    # What is read without a clone cannot be changed.
+    # A repository that is read without a clone cannot be changed.
     return {"uri": uri, "record": asked.repository.record, "is_clone": uri.startswith(SCHEME)}
 
 
 def _cut(items: Iterable[T], amount: int) -> tuple[list[T], bool]:
-    """Return the first items, and whether there are more."""
+    """Return the first `amount` items, and whether there are more."""
     found = list(islice(items, amount + 1))
     return found[:amount], len(found) > amount
 
@@ -91,7 +91,7 @@ def repositories(asked: Asked) -> Shown:
 
 
 class _Counting:
-    """Reads commits, up to a number of them, and counts how far two of them are apart."""
+    """Counts how far commits are ahead and behind, reading at most `MOST_WALKED` commits."""
 
     def __init__(self, refs: RefStore) -> None:
         self._refs, self._left = refs, MOST_WALKED
@@ -103,9 +103,9 @@ class _Counting:
         return self._refs.find_commit(id)
 
     def apart(self, here: CommitId, there: CommitId | None) -> tuple[int, int] | None:
-        """Return how many commits only one of two reaches.
+        """Return how many commits `here` is ahead of `there`, and how many it is behind.
 
-        ``None``: it is not known, or they are too many to count.
+        ``None`` means that `there` is unknown, or that there are too many commits to count.
         """
         try:
             return None if there is None else count_ahead_behind(self, here, there)
@@ -125,7 +125,7 @@ def refs(asked: Asked) -> Shown:
 
         def row(ref: Branch | Tag) -> Mapping[str, Any]:
             head = ref.commit_id
-            # Its commit may be missing on this machine.
+            # The commit may be missing on this machine.
             found: dict[str, Any] = {"name": ref.name, "commit": store.find_commit(head)}
             found["default"] = counting.apart(head, base)
             if isinstance(ref, Branch):
@@ -142,9 +142,9 @@ def refs(asked: Asked) -> Shown:
 
 
 def log(asked: Asked) -> Shown:
-    """Return the page of the history of a ref, as a graph."""
+    """Return the page with the history of a ref as a graph."""
     skip = asked.number("skip", most=DEEPEST)
-    # Later pages go on from the same commit, although the branch may have moved.
+    # Later pages continue from the same commit even if the branch has moved meanwhile.
     start = asked.text("from", asked.ref)
     with log_graph(asked.repository, start, LogOptions()) as lines:
         found = list(islice(graph.rows(lines), skip, skip + COMMITS + 1))
@@ -158,7 +158,7 @@ def log(asked: Asked) -> Shown:
 
 
 def _names(asked: Asked) -> Mapping[CommitId, Sequence[tuple[RefKind, str]]]:
-    """Return branches and tags by their commits."""
+    """Return the kinds and names of branches and tags by their commit."""
     names: dict[CommitId, list[tuple[RefKind, str]]] = {}
     with asked.repository.lake.kv.read() as txn:
         found = RefStore(txn, asked.repository.key).iter_refs()
@@ -199,14 +199,14 @@ def tree(asked: Asked) -> Shown:
         )  # fmt: skip
         items, more = _cut(map(item, found), PAGE)
         if prefix and not items and not after:
-            view.entry(prefix.rstrip(b"/"))  # raises what it is not, or it is an object
+            view.entry(prefix.rstrip(b"/"))  # raises `NotFound` unless it is an object
             message = f"{os.fsdecode(prefix)} is an object, not a directory"
             raise NotFound(message, hint="its page has the same address without the slash")
     text = os.fsdecode(prefix)
     return _page(
         asked, "tree", prefix.rstrip(b"/").rpartition(b"/")[2] or f"Files of {ref}", prefix,
         items=items, more=more, prefix=prefix, after=after, at=asked.repository.at(ref, text),
-        here=text if is_visible(text) else "",  # a form sends text, and changes other bytes
+        here=text if is_visible(text) else "",  # a form would change bytes that are not text
     )  # fmt: skip
 
 
@@ -222,13 +222,13 @@ def object_(asked: Asked) -> Shown:
 
 
 def find(asked: Asked) -> tuple[Entry, bool]:
-    """Return the entry at the path that was asked for, and whether it is not committed yet."""
+    """Return the entry at the requested path, and whether it is uncommitted."""
     with asked.served.view(asked.name, asked.ref) as view:
         return view.entry(asked.path()), view.staged_at(asked.path()) is not None
 
 
 def staged(asked: Asked) -> Shown:
-    """Return the page of what is not committed on a branch, by directory."""
+    """Return the page of the uncommitted changes of a branch, by directory."""
     repository, ref, prefix = asked.repository, asked.ref, asked.path()
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, ref)
@@ -246,7 +246,7 @@ def compare_refs(asked: Asked) -> Shown:
     sides = {"left": left, "right": right, "direct": asked.text("direct")}
     if not right:
         return _page(asked, "diff", "Compare", **sides)
-    show_commit(repository, right)  # refuses `branch$`, which `staged` shows
+    show_commit(repository, right)  # refuses `branch$`: the page `staged` shows that
     found: list[TreesToCompare] = []
 
     def keep(trees: TreesToCompare) -> Iterator[Difference]:
@@ -261,7 +261,7 @@ def compare_refs(asked: Asked) -> Shown:
 
 
 def _changes(asked: Asked, open_: changes.Open, verb: str, **known: str) -> dict[str, Any]:
-    """Return a page of differences, and the addresses of the next and of its directories."""
+    """Return the values of a page of differences, with links to the next page and directories."""
     prefix = asked.path()
     items, after = changes.one_page(open_, prefix, asked.path("after"))
     here = partial(link, asked.name, verb, **known)

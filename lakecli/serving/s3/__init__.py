@@ -9,12 +9,12 @@ The protocol itself does no I/O::
     errors.py      S3's errors, and lakecli's errors as S3's
     conditions.py  If-Match and its like, and ranges
 
-The operations stand on them::
+The operations use these modules::
 
     routes.py      finds the operation of a request; buckets, and fixed answers; errors
     listing.py     listings of objects, their parameters and tokens
     multipart.py   uploads in parts
-    objects.py     objects are read, written, copied and deleted
+    objects.py     reads, writes, copies and deletes objects
     parts.py       unfinished uploads, and where their parts are until they are joined
-    call.py        a request while it is answered, its body, and the form of answers
+    call.py        a request and its body, and the form of answers
 """

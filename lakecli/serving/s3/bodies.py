@@ -1,8 +1,10 @@
-"""Bodies of requests: decoded and verified piece by piece, whatever form they have.
+"""Decodes and verifies the bodies of requests piece by piece, plain and chunked ones.
 
-Each piece is given out as soon as it has arrived, so memory is bounded whatever a client calls the
-size of a chunk. What was given out is known to be what the client sent only after `Body.finish`:
-until then, the caller must not make it visible.
+Decoded bytes are returned as soon as they arrive, so memory is bounded even if a client announces a
+huge chunk. The bytes are verified only when `Body.finish` returns: until then, the caller must not
+make them visible.
+
+Chunked bodies have this form:
 
 ::
 
@@ -29,7 +31,7 @@ _CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
 _SIGNED: Final = frozenset({SIGNED_CHUNKS, SIGNED_TRAILER})
 _LONGEST_LINE: Final = 1024
 _MOST_LINES: Final = 32
-"""Most lines after the last chunk."""
+"""The maximum number of lines after the last chunk."""
 
 _NUMBER: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _CHUNK: Final = re.compile(
@@ -47,10 +49,10 @@ class Body:
     Args:
         signed: the request's verified signature.
         headers: the request's headers by lower-case names.
-        limit: largest number of decoded bytes.
-        also: algorithms to compute although the client does not mention them.
-        of_upload: whether the request is CompleteMultipartUpload, whose checksums in headers are
-            not those of the body.
+        limit: the maximum number of decoded bytes.
+        also: checksum algorithms to compute even if the client sends no such checksum.
+        of_upload: whether the request is CompleteMultipartUpload: the checksums in its headers are
+            those of the object, not of the body.
 
     Raises:
         S3Error: the headers are malformed, or announce a body that is too large.
@@ -93,10 +95,10 @@ class Body:
         next(self._lines)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes as they arrive; return what they decode to.
+        """Take the next received bytes, and return the decoded pieces.
 
         Raises:
-            S3Error: the body is malformed, too large, or not what was signed.
+            S3Error: the body is malformed, too large, or does not match its signature.
         """
         self._taken += len(data)
         if not self._is_chunked:
@@ -125,7 +127,7 @@ class Body:
         return pieces
 
     def _take(self, data: bytes) -> None:
-        """Take decoded bytes."""
+        """Count and hash decoded bytes."""
         self._decoded += len(data)
         if self._decoded > self._limit:
             raise _too_large(self._limit)
@@ -143,10 +145,10 @@ class Body:
         self._left = self._lines.send(whole.removesuffix(b"\r"))
 
     def _take_lines(self) -> Generator[int, bytes]:
-        """Take the lines between the data of chunks, and the trailers.
+        """Receive the lines between the data of chunks, and the trailers.
 
         Yields:
-            the size of the data before the next line; the generator goes on behind them.
+            the size of the data before the next line; resume the generator after the data.
         """
         size = 1
         while size:
@@ -166,13 +168,13 @@ class Body:
                 raise _incomplete("a chunk is longer than announced")
         self._is_at_trailers = True
         for _ in range(_MOST_LINES):
-            if line := (yield 0):  # some clients send one more line break
+            if line := (yield 0):  # some clients send an extra line break
                 self._read_trailer(line.decode("latin-1"))
         yield 0
         raise _bad_trailer("there are too many lines after the last chunk")
 
     def _check(self, kind: str, rest: str, signature: str) -> None:
-        """Verify a signature, which follows the last one."""
+        """Verify a chunk or trailer signature, which is chained to the previous signature."""
         signed = self._signed
         text = f"AWS4-HMAC-SHA256-{kind}\n{signed.date}\n{signed.scope}\n{self._last_signature}"
         right = digest(signed.key, f"{text}\n{rest}".encode(), "sha256").hex()
@@ -188,10 +190,10 @@ class Body:
         self._trailers[name] = found[2]
 
     def finish(self) -> dict[str, str]:
-        """Verify the whole body after its last byte; return its checksums.
+        """Verify the whole body after its last byte, and return its checksums by algorithm.
 
-        These are base64 by algorithm (`checksums.ALGORITHMS`): those that the client sent, and
-        those that were asked for.
+        The checksums are base64: those that the client sent, and those of the argument `also`.
+        Their names are the keys of `checksums.ALGORITHMS`.
 
         Raises:
             S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
@@ -203,7 +205,7 @@ class Body:
             raise _incomplete("the last chunk is missing")
         if self._line:
             self._read_line()
-        self._lines.close()  # it refers to this body
+        self._lines.close()  # breaks the reference cycle
         if self._size is not None and self._decoded != self._size:
             raise _incomplete("fewer bytes were sent than announced")
         if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
@@ -222,7 +224,7 @@ class Body:
         return computed
 
     def _checked_trailers(self) -> list[tuple[str, str]]:
-        """Verify the trailers themselves, and return the checksums in them."""
+        """Verify the signature and names of the trailers, and return their checksums."""
         signature = self._trailers.pop(_TRAILER_SIGNATURE, None)
         if self._signed.payload == SIGNED_TRAILER:
             written = "".join(f"{name}:{value}\n" for name, value in self._trailers.items())
@@ -240,17 +242,17 @@ class Body:
 
 
 def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
-    """Return the number of decoded bytes that a client announces, or ``None``.
+    """Return the number of decoded bytes that a client announces, or ``None`` if it does not.
 
     Raises:
-        S3Error: InvalidArgument.
+        S3Error: InvalidArgument; the header is not a number.
     """
     is_chunked = signed.payload in _CHUNKED
     return _number(headers, "x-amz-decoded-content-length" if is_chunked else "content-length")
 
 
 def stored_encoding(content_encoding: str) -> str:
-    """Return a request's Content-Encoding as it belongs to the object: without ``aws-chunked``."""
+    """Return the Content-Encoding of the object, which is the request's without ``aws-chunked``."""
     parts = (part.strip() for part in content_encoding.split(","))
     return ", ".join(part for part in parts if part and part.lower() != "aws-chunked")
 
@@ -265,7 +267,7 @@ def _number(headers: Mapping[str, str], name: str) -> int | None:
 
 
 def _md5_of(text: str) -> str:
-    """Return the MD5 that a client sent, in base64."""
+    """Return a Content-MD5 in canonical base64; raise `S3Error` InvalidDigest if it is no MD5."""
     found = checksums.decoded(text.strip())
     if len(found) != md5(usedforsecurity=False).digest_size:
         raise S3Error("InvalidDigest", "The Content-MD5 is not an MD5 in base64.")
@@ -273,7 +275,7 @@ def _md5_of(text: str) -> str:
 
 
 def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:
-    """Return the algorithms of the checksums that are announced for the trailer."""
+    """Return the algorithms of the checksums that ``x-amz-trailer`` announces."""
     names = [part.strip().lower() for part in headers.get("x-amz-trailer", "").split(",")]
     found = [name for name in names if name]
     if not all(name.startswith(checksums.PREFIX) for name in found):

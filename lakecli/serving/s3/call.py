@@ -1,7 +1,7 @@
-"""One request of S3 while it is answered, and the form of answers.
+"""An S3 request that is being answered, and the form of answers.
 
-A body is read in the event loop. A small one is collected; a larger one is handed piece by piece to
-the thread that stores it.
+A body is read in the event loop. A small body is collected; a larger one is passed piece by piece
+to the thread that stores it.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PIECE: Final = 1 << 20
-"""Bytes that pass from a thread to the event loop at a time; smaller bodies pass as a whole."""
+"""Bytes passed from a thread to the event loop at a time; smaller bodies are passed whole."""
 
 TAKEN: Final = 256 << 10
-"""Bytes of a larger body that pass to a thread at a time; each body has up to three such pieces."""
+"""Bytes of a larger body passed to a thread at a time; memory has up to three pieces per body."""
 
 LARGEST_BODY: Final = 5 << 30
-"""The largest object, or part of one, in one request: S3's limit."""
+"""The maximum size of an object or part in one request, in bytes: S3's limit."""
 
 MOST_STREAMS: Final = 64
-"""The most requests that take long at a time: bodies that arrive, and objects that are joined."""
+"""The maximum number of concurrent slow requests: large uploads, and parts being joined."""
 
 DRAINED: Final = 8 << 20
-"""Bytes of a body that are read and dropped, so that its sender reads the error."""
+"""The maximum number of bytes of a body to read and drop, so that the client reads the error."""
 
 DRAIN_TIME: Final = 2.0
-"""Seconds after which the error is sent to a client that does not send the body it announced."""
+"""Seconds to wait for the rest of a body before the error is sent anyway."""
 
 BODILESS: Final = frozenset({204, 304})
-"""Statuses of answers without a body."""
+"""The statuses of answers that have no body."""
 
 _turns = Semaphore(MOST_STREAMS)
 
 
 class S3Answer(Response):
-    """An answer; Starlette's own takes longer to make."""
+    """An answer; cheaper to construct than Starlette's `Response`."""
 
     def __init__(
         self, status: int = 200, headers: Mapping[str, str] = NO_METADATA, body: bytes = b""
@@ -82,7 +82,7 @@ class S3Answer(Response):
     def document(
         cls, root: str, text: str = "", /, **named: str | int | list[Markup] | None
     ) -> S3Answer:
-        """Return an answer with a document that has a text, or elements."""
+        """Return an answer with an XML document whose root has a text, or named elements."""
         found = document(root, text, **named)
         return S3Answer(200, {"content-type": "application/xml"}, found)
 
@@ -90,8 +90,9 @@ class S3Answer(Response):
 class StreamedAnswer(S3Answer):
     """An answer whose body is read while it is sent.
 
-    Its last piece is sent only after the iterator has ended, because the iterator raises an error
-    at its end if the bytes are damaged. Then the connection is closed before the body is complete.
+    The last piece is sent only after the iterator has ended, because the iterator raises an error
+    at its end if the data is damaged. In this case the connection is closed with the body
+    incomplete.
     """
 
     def __init__(
@@ -123,14 +124,14 @@ class StreamedAnswer(S3Answer):
 
 @dataclass(eq=False)
 class Call:
-    """A request whose signature is right.
+    """A request with a valid signature.
 
     Attributes:
         bucket: the name of the repository; ``""`` for the endpoint as a whole.
         key: the key in the bucket, decoded: a ref expression, a slash and a path.
-        query: the parameters, decoded; of those that come twice, the last.
+        query: the decoded parameters; a repeated name has its last value.
         headers: the headers by lower-case names.
-        sums: the checksums of the body once it was read whole; see `Body.finish`.
+        sums: the checksums of the body, once the whole body was read; see `Body.finish`.
         has_read: whether reading the body has begun.
     """
 
@@ -151,15 +152,19 @@ class Call:
 
     @cached_property
     def place(self) -> tuple[str, bytes]:
-        """The ref expression and the path that the key names."""
+        """The ref expression and the path in the key."""
         return split_key(self.key)
 
     @contextmanager
     def view(self, ref: str, bucket: str = "") -> Iterator[View]:
-        """Open the state that a ref expression names, in a thread.
+        """Open a view at a ref expression; needs a thread.
+
+        Args:
+            ref: the ref expression.
+            bucket: the name of a repository; ``""`` for the bucket of the request.
 
         Raises:
-            S3Error: there is no such bucket, or no such ref: then no key is there, either.
+            S3Error: NoSuchBucket; or NoSuchKey if there is no such ref.
         """
         with ExitStack() as stack:
             try:
@@ -170,20 +175,20 @@ class Call:
             yield view
 
     def check_bucket(self, bucket: str = "") -> None:
-        """Raise an error unless a bucket is served."""
+        """Raise `S3Error` NoSuchBucket unless a bucket is served."""
         name = bucket or self.bucket
         if name not in self.context.served.names():
             raise S3Error("NoSuchBucket", f"no repository {name!r} is served here")
 
     def writer(self, branch: str = "") -> BranchWriter:
-        """Return the writer of a branch, in a thread.
+        """Return the writer of a branch; needs a thread.
 
         Args:
-            branch: its name; ``""``: the branch of the key.
+            branch: the name of the branch; ``""`` for the branch of the key.
 
         Raises:
             S3Error: there is no such branch; or it is a tag, a commit or another expression.
-            Refused: nothing may be written here.
+            Refused: the repository is read-only here.
         """
         ref = branch or self.place[0]
         try:
@@ -199,27 +204,27 @@ class Call:
             ) from error
 
     def apply(self, change: PathChange, action: str) -> None:
-        """Make one change on the branch of the key, in a thread."""
+        """Make one change on the branch of the key; needs a thread."""
         (outcome,) = self.writer().apply([change], client=self.client, action=action)
         if isinstance(outcome, LakeError):
             raise outcome
 
     @property
     def body_size(self) -> int | None:
-        """The number of decoded bytes that the client announces."""
+        """The number of decoded bytes that the client announces, or ``None``."""
         return announced_size(self.signed, self.headers)
 
     async def whole(
         self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False
     ) -> bytes:
-        """Return the body, verified; for the parameters see `Body`."""
+        """Return the whole body, verified; `Body` describes the parameters."""
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
         return b"".join([piece async for piece in self._pieces(body)])
 
     async def slowly(self, work: Callable[[], T]) -> T:
-        """Call a function that may take long, and that may wait for the client.
+        """Call a function that may take long or wait for the client.
 
-        It has a thread of its own, so that no other request waits for it.
+        The function runs in a thread of its own, so that fast requests do not wait for it.
         """
 
         def run() -> T:
@@ -228,7 +233,7 @@ class Call:
 
         own = ThreadPoolExecutor(1, f"{THREAD_NAME}-slow")
         try:
-            # A request that is cancelled does not stop it: it may have changed something.
+            # Cancelling the request does not stop the function, which may be changing something.
             return await get_running_loop().run_in_executor(own, run)
         finally:
             own.shutdown(wait=False)
@@ -236,12 +241,13 @@ class Call:
     async def received(
         self, store: Callable[[bytes | Iterator[bytes]], T], *, also: Iterable[str] = ()
     ) -> T:
-        """Call a function in a thread with the body: whole, or piece by piece while it arrives.
+        """Call a function in a thread with the body: whole, or as an iterator over its pieces.
 
-        The iterator raises an error at its end if the body is not what was signed.
+        The iterator raises an error at its end if the body does not match its signature.
 
         Args:
-            also: the algorithms of checksums to compute even if the client sends none.
+            store: the function, which gets bytes or, for a large body, the iterator.
+            also: checksum algorithms to compute even if the client sends no such checksum.
         """
         if self.body_size is None:
             raise S3Error("MissingContentLength", "the size of the body is missing")
@@ -266,11 +272,11 @@ class Call:
         yield b"".join(gathered)
 
     async def drain(self) -> None:
-        """Read and drop the rest of a body; many clients read no answer before they sent it all."""
+        """Read and drop the rest of a body; many clients read no answer until they have sent it."""
         if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
             return
         left = DRAINED
-        with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # it was read already
+        with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # the stream may be consumed
             async with timeout(DRAIN_TIME):
                 async for data in self.request.stream():
                     left -= len(data)
@@ -279,7 +285,7 @@ class Call:
 
 
 async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield pieces, and receive the next one meanwhile."""
+    """Yield pieces; while the caller uses one, the next is already being received."""
     reading = ensure_future(anext(pieces, None))
     try:
         while (piece := await reading) is not None:
@@ -291,10 +297,10 @@ async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 Operation = Callable[[Call], Any]
-"""What answers: a function for a thread, or a coroutine function if it reads a body."""
+"""Answers a request: a function that runs in a thread, or a coroutine function to read a body."""
 
 
 def split_key(key: bytes) -> tuple[str, bytes]:
-    """Return the ref expression and the path in a key; the path is empty without a slash."""
+    """Return the ref expression and the path in a key; without a slash, the path is empty."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path

@@ -1,7 +1,7 @@
 """Checksums of S3: CRC32, CRC32C, CRC64NVME, SHA-1 and SHA-256, of objects and of their parts.
 
-In headers and documents they are base64. CRC64NVME is the default of the AWS command line; of the
-libraries that lakecli needs none has it, so the compiled core does.
+Headers and documents have checksums in base64. CRC64NVME is the default of the AWS CLI; none of
+lakecli's dependencies computes it, so the compiled core does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _crc64_table() -> list[int]:
 
 
 def python_crc64nvme(data: bytes, crc: int) -> int:
-    """Return the CRC64NVME of bytes that follow others; the twin of the core's function."""
+    """Return the CRC64NVME continued from `crc` over more bytes; same as the core's function."""
     table = _crc64_table()
     crc ^= _ALL_ONES
     for byte in data:
@@ -60,7 +60,8 @@ class _CrcHasher:
     """A CRC that is computed piece by piece.
 
     Args:
-        extend: returns the CRC of bytes that follow others, from the CRC of those.
+        size: the size of the CRC in bytes.
+        extend: returns the CRC continued over more bytes, from these bytes and the CRC so far.
     """
 
     def __init__(self, size: int, extend: Callable[[bytes, int], int]) -> None:
@@ -84,7 +85,7 @@ ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
     "sha1": partial(sha1, usedforsecurity=False),
     "sha256": sha256,
 }
-"""By the names that follow `PREFIX` in a header."""
+"""Constructors of hashers by the algorithm's name, as it follows `PREFIX` in a header."""
 
 _SIZES: Final = {name: len(hasher().digest()) for name, hasher in ALGORITHMS.items()}
 _OTHER: Final = frozenset({"algorithm", "mode", "type"})
@@ -92,7 +93,11 @@ _COUNT: Final = re.compile("[1-9][0-9]{0,4}", re.ASCII)
 
 
 def named(name: str) -> str:
-    """Return the algorithm that a client names, in any case; raise `S3Error`: InvalidRequest."""
+    """Return the key in `ALGORITHMS` for a name that a client sent in any case.
+
+    Raises:
+        S3Error: InvalidRequest; the algorithm is unknown.
+    """
     found = name.strip().lower()
     if found not in ALGORITHMS:
         known = ", ".join(each.upper() for each in ALGORITHMS)
@@ -101,13 +106,15 @@ def named(name: str) -> str:
 
 
 def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
-    """Return a checksum in base64 that a client sent.
+    """Return a checksum that a client sent, in canonical base64.
 
     Args:
-        of_upload: whether it may be the checksum of the checksums of parts, as `composite` makes.
+        algorithm: a key of `ALGORITHMS`.
+        text: the checksum as the client sent it.
+        of_upload: whether it may be a checksum of the parts' checksums, as `composite` makes.
 
     Raises:
-        S3Error: InvalidRequest.
+        S3Error: InvalidRequest; the checksum is malformed.
     """
     whole, dash, count = text.strip().partition("-")
     digest = decoded(whole)
@@ -118,11 +125,15 @@ def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
 
 
 def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, str]:
-    """Return the checksums in headers, base64 by algorithm; raise `S3Error`: InvalidRequest.
+    """Return the checksums in headers, in base64, by algorithm.
 
     Args:
+        headers: the request's headers by lower-case names.
         of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
             object, not of the body.
+
+    Raises:
+        S3Error: InvalidRequest; a checksum is malformed, or there are several.
     """
     found = ((name.removeprefix(PREFIX), name) for name in headers if name.startswith(PREFIX))
     sums = {
@@ -149,7 +160,7 @@ def decoded(text: str) -> bytes:
 
 
 def composite(algorithm: str, parts: Sequence[str]) -> str:
-    """Return the checksum of an object from those of its parts: the checksum of checksums."""
+    """Return the checksum of an object as the checksum of its parts' checksums."""
     hasher = ALGORITHMS[algorithm]()
     for part in parts:
         hasher.update(b64decode(part))

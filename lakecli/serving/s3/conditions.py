@@ -23,7 +23,8 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 
     Args:
         headers: the request's headers by lower-case names.
-        etag: of the object; with or without quotes.
+        etag: the ETag of the object, with or without quotes.
+        modified: the time when the object was last modified.
 
     Raises:
         S3Error: PreconditionFailed, or NotModified (304, with the headers that it must have).
@@ -41,7 +42,9 @@ def check_write(
     """Check the conditions of a PUT, DELETE or CompleteMultipartUpload.
 
     Args:
-        etag: of the present object; ``None`` if there is none.
+        headers: the request's headers by lower-case names.
+        etag: the ETag of the present object; ``None`` if there is none.
+        modified: the time when the present object was last modified.
 
     Raises:
         S3Error: PreconditionFailed; or NoSuchKey, if there is no object whose ETag could match.
@@ -72,7 +75,8 @@ def _failed(
 ) -> str:
     """Return the name of the first condition that does not hold, or ``""``.
 
-    A date counts only without the tags that say the same more exactly; RFC 9110, 13.2.2.
+    A condition on a date is ignored if the request has the more exact condition on the ETag (RFC
+    9110, 13.2.2).
     """
     match, until, none_match, since = (f"{prefix}{name}" for name in _NAMES)
     if match in headers:
@@ -97,9 +101,9 @@ def _whole(moment: datetime) -> datetime:
 def span_of(
     headers: Mapping[str, str], size: int, etag: str, modified: datetime
 ) -> tuple[int, int] | None:
-    """Return the part of an object that a request is for, or ``None`` for the whole object.
+    """Return the range (start, end) of an object that a request is for; ``None``: all of it.
 
-    A header whose ``If-Range`` is about another version is ignored.
+    ``Range`` is ignored if ``If-Range`` names another version of the object.
 
     Raises:
         S3Error: InvalidRange (416, with Content-Range).
@@ -124,10 +128,10 @@ def _unsatisfiable(size: int) -> S3Error:
 
 
 def copied_span_of(header: str, size: int) -> tuple[int, int]:
-    """Return the part that UploadPartCopy copies (``x-amz-copy-source-range``).
+    """Return the range (start, end) that UploadPartCopy copies (``x-amz-copy-source-range``).
 
     Raises:
-        S3Error: InvalidArgument, or InvalidRange if the object is shorter.
+        S3Error: InvalidArgument; or InvalidRange if the range exceeds the object.
     """
     found = _COPIED.fullmatch(header.strip())
     if found is None or int(found[2]) < int(found[1]):

@@ -1,7 +1,7 @@
 """S3's errors: their codes, statuses and documents; and lakecli's errors as S3's.
 
-Clients decide by code and status whether they repeat a request. So an error that a repetition can
-mend has status 409 or 503; any other has a status that clients give up on.
+Clients decide by code and status whether to retry a request. So an error that a retry can resolve
+has status 409 or 503; any other error has a status that clients do not retry.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _CODES_OF: Final = {
     503: "ServiceUnavailable SlowDown",
 }
 _STATUS: Final = {code: status for status, codes in _CODES_OF.items() for code in codes.split()}
-"""The statuses of S3's codes that do not have the usual one."""
+"""The statuses of S3's codes; other codes have status 400."""
 
 
 class S3Error(Refused):
-    """An error as S3 answers it; so it can also be why a change of a branch was not made.
+    """An error in S3's form; as a `LakeError`, it can also be the outcome of a change.
 
     Args:
-        code: one of S3's codes; it decides about the status.
-        message: what happened and what helps, as one sentence.
-        headers: further headers of the answer.
-        details: further elements of the document.
+        code: one of S3's codes; it determines the status.
+        message: one sentence on the cause and, if there is one, the remedy.
+        headers: additional headers of the answer.
+        details: additional elements of the document.
     """
 
     def __init__(
@@ -75,16 +75,19 @@ _CODES: Final[Mapping[type[LakeError], str]] = {
     errors.Unreachable: "ServiceUnavailable",
     errors.UsageError: "InvalidArgument",
 }
-"""By the class of the error or its nearest base; others are an ``InternalError``."""
+"""S3's codes by class of error; a class not listed has the code of its nearest base.
+
+An error without such a base is an ``InternalError``.
+"""
 
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
-"""A path of this machine in a message; objects are named without a slash before them."""
+"""Matches a local path in a message; the names of objects do not begin with a slash."""
 
 
 def of_lake_error(error: LakeError) -> S3Error:
-    """Return a lakecli error as S3's.
+    """Return the S3 error for an error of lakecli, with local paths removed from the message.
 
-    After a lost race clients repeat the request, conditions included; nothing of it was applied.
+    After a lost race, clients retry the request with its conditions; nothing was changed.
     """
     if isinstance(error, S3Error):
         return error

@@ -1,13 +1,13 @@
 """Listings: the objects of a ref, or of all branches and tags in turn.
 
-Below the prefix ``main/`` a listing is that of one ref. Without a ref in the prefix, all branches
-and tags are listed, in the order of their names with a slash: with the delimiter ``/`` each of them
-is a common prefix, even if it has no objects; otherwise all their objects are walked. Other ref
-expressions can be read, but are not listed here.
+A prefix such as ``main/`` lists one ref. A prefix without a slash lists all branches and tags,
+ordered by their names with a trailing slash: with the delimiter ``/`` each ref is a common prefix,
+even if it has no objects; otherwise the objects of each ref are listed. Commits and other ref
+expressions are not listed without being named in the prefix.
 
-A page begins with a search for its first name, so its cost does not depend on the pages before it.
-The token of the next page has the position at which it begins. It is authenticated by a secret of
-the run, for the bucket, the prefix and the delimiter of the listing.
+A page seeks to its first name, so its cost does not depend on the pages before it. The continuation
+token has the position where the next page begins. It is authenticated with a secret of this run,
+for the bucket, prefix and delimiter of the listing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakecli.base.model import Entry
 
 MOST: Final = 1000
-"""The most names on a page."""
+"""The maximum number of names on a page."""
 
 SLASH: Final = b"/"
 _MAC_SIZE: Final = 16
@@ -41,16 +41,16 @@ _NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = (1 << 31) - 1
 
 Listed = tuple[bytes, ListedObject | ListedPrefix]
-"""What stands before a name, such as its ref and a slash, and the rest of it."""
+"""The beginning of a name, such as its ref with a slash, and the item with the rest of the name."""
 
 
 class ListingPage(NamedTuple):
-    """What a client asks to be listed, and how.
+    """The parameters of a listing request.
 
     Attributes:
-        most: the largest number of names.
-        encoding: how names are written: ``url`` or ``""``.
-        after: the name after which the page begins; ``b""``: from the beginning.
+        most: the maximum number of names on the page.
+        encoding: the encoding of names in the answer: ``url`` or ``""``.
+        after: the name after which the page begins; ``b""`` for the first page.
     """
 
     prefix: bytes
@@ -61,10 +61,11 @@ class ListingPage(NamedTuple):
 
     @classmethod
     def of(cls, call: Call, most: str) -> ListingPage:
-        """Return what the parameters of a request ask for.
+        """Return the listing parameters of a request, without `after`.
 
         Args:
-            most: the parameter with the largest number of names.
+            call: the request.
+            most: the name of the query parameter that limits the number of names.
         """
         return cls(
             bytes_of(call, "prefix"),
@@ -74,11 +75,11 @@ class ListingPage(NamedTuple):
         )
 
     def name(self, key: bytes) -> xml.Markup:
-        """Return the name of an object or prefix as it is written."""
+        """Return the name of an object or prefix in the encoding of the listing."""
         return xml.name_of(key, encoding=self.encoding)
 
     def echoed(self) -> dict[str, xml.Markup | None]:
-        """Return the elements that repeat the request."""
+        """Return the elements of the answer that repeat parameters of the request."""
         return {
             "Prefix": self.name(self.prefix),
             "Delimiter": self.name(self.delimiter) if self.delimiter else None,
@@ -87,12 +88,12 @@ class ListingPage(NamedTuple):
 
 
 def bytes_of(call: Call, parameter: str) -> bytes:
-    """Return the bytes of a parameter; none if it is missing."""
+    """Return a query parameter as bytes; ``b""`` if it is absent."""
     return call.query.get(parameter, "").encode("utf-8", "surrogateescape")
 
 
 def list_objects(call: Call) -> S3Answer:
-    """Answer ListObjects, in both versions."""
+    """Answer ListObjects and ListObjectsV2."""
     query, secret = call.query, call.context.access.signing
     is_second = query.get("list-type") == "2"
     if not is_second and "list-type" in query:
@@ -157,7 +158,7 @@ def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
         try:
             yield from _of_ref(call, ref, below, page)
         except S3Error as error:
-            if error.code != "NoSuchKey":  # there is no such ref, so there is nothing
+            if error.code != "NoSuchKey":  # without such a ref, the listing is empty
                 raise
         return
     names = _refs(call, page.prefix)
@@ -172,7 +173,7 @@ def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
         if not common:
             yield from _of_ref(call, name[:-1], b"", page)
         elif common != cut and not page.after.startswith(common):
-            # The delimiter is in the name of the ref: an empty ref has no prefix.
+            # The delimiter is in the name of the ref: an empty ref has no common prefix.
             with call.view(os.fsdecode(name[:-1])) as view:
                 is_there = next(view.scan(), None) is not None
             if is_there:
@@ -181,13 +182,13 @@ def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
 
 
 def common_prefix(name: bytes, page: ListingPage) -> bytes:
-    """Return the common prefix that a name counts for, or ``b""``."""
+    """Return the common prefix of a name up to the delimiter, or ``b""`` if there is none."""
     at = name.find(page.delimiter, len(page.prefix)) if page.delimiter else -1
     return b"" if at < 0 else name[: at + len(page.delimiter)]
 
 
 def _refs(call: Call, prefix: bytes) -> list[bytes]:
-    """Return the names of branches and tags with a prefix, each with a slash, ordered."""
+    """Return the names of branches and tags with a prefix, in order, each with a slash added."""
     call.check_bucket()
     repository = call.context.served.repository(call.bucket)
     with repository.lake.kv.read() as txn:
@@ -218,14 +219,19 @@ def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
 
     Args:
         secret: the secret of this run, at most 64 bytes.
-        listing: what the token is for: bucket, prefix, delimiter.
+        listing: the bucket, prefix and delimiter for which the token is valid.
+        position: the last name of the present page.
     """
     sealed = _mac_of(secret, listing, position) + position
     return urlsafe_b64encode(sealed).decode().rstrip("=")
 
 
 def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
-    """Return the position of a token; raise `S3Error`: InvalidArgument."""
+    """Return the position in a continuation token.
+
+    Raises:
+        S3Error: InvalidArgument; the token is from another listing or another run.
+    """
     try:
         sealed = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
     except ValueError:
@@ -247,19 +253,23 @@ def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
 
 
 def most_of(text: str | None, name: str = "max-keys") -> int:
-    """Return how many names a page has at most: 0 to `MOST`; raise `S3Error`: InvalidArgument."""
+    """Return the maximum number of names on a page, 0 to `MOST`.
+
+    Raises:
+        S3Error: InvalidArgument; the parameter is not a number.
+    """
     return min(number_of(text, name), MOST) if text else MOST
 
 
 def number_of(text: str, name: str) -> int:
-    """Return a parameter that is a number; raise `S3Error`: InvalidArgument."""
+    """Return a parameter that is a number; raise `S3Error` InvalidArgument if it is not."""
     if _NUMBER.fullmatch(text) is None or int(text) > _LARGEST:
         raise S3Error("InvalidArgument", f"{name} must be an integer between 0 and {_LARGEST}.")
     return int(text)
 
 
 def encoding_of(text: str | None) -> str:
-    """Return the encoding of names, ``url`` or ``""``; raise `S3Error`: InvalidArgument."""
+    """Return the encoding of names, ``url`` or ``""``; raise `S3Error` InvalidArgument if other."""
     if text and text.lower() != "url":
         raise S3Error("InvalidArgument", "encoding-type must be url.")
     return "url" if text else ""

@@ -1,9 +1,9 @@
 """Uploads in parts.
 
-What is known of an upload is kept in memory, so it ends with the process; its parts are garbage
-then, as those of any other upload that is never completed. A part that is copied from another
-object is only recorded. If all parts together are one whole object, as when a program copies a
-large object in parts, its entry is copied, and no bytes.
+The state of uploads is kept in memory, so an upload ends with the process; its parts become
+garbage, like the parts of any upload that is never completed. A part that is copied from another
+object is only recorded. If the parts together are a copy of one whole object, as when a program
+copies a large object in parts, only the object's entry is copied, not its data.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, mos
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
 
 SMALLEST: Final = 5 << 20
-"""The smallest part in bytes, unless it is the last one."""
+"""The minimum size of a part in bytes; the last part may be smaller."""
 
 MOST_UPLOADS: Final = 10_000
-"""The most unfinished uploads of an endpoint; jobs complete all of theirs at their end."""
+"""The maximum number of unfinished uploads; a job may complete all its uploads only at its end."""
 
 MOST_DONE: Final = 10_000
-"""The most completed uploads that are remembered, for clients that repeat the request."""
+"""The maximum number of completed uploads to remember, for clients that retry the completion."""
 
 PATIENCE: Final = timedelta(days=7)
 """The time after which an upload without a new part counts as abandoned."""
@@ -45,7 +45,11 @@ class Uploads:
         weakref.finalize(self, _end_all, self._by_id)
 
     def begin(self, upload: Upload) -> None:
-        """Add an upload; if there are too many, abandoned ones end."""
+        """Add an upload; if there are `MOST_UPLOADS`, end the abandoned ones first.
+
+        Raises:
+            S3Error: SlowDown; there are still too many uploads.
+        """
         if len(self._by_id) >= MOST_UPLOADS:
             for each in list(self._by_id.values()):
                 if each.changed_at < upload.started_at - PATIENCE:
@@ -56,18 +60,18 @@ class Uploads:
             self._by_id[upload.id] = upload
 
     def of(self, call: Call) -> Upload:
-        """Return the upload that a request names."""
+        """Return the upload that a request names; raise `S3Error` NoSuchUpload if there is none."""
         found = self._by_id.get(call.query["uploadId"])
         if found is None or (found.bucket, found.key) != (call.bucket, call.key):
             raise no_such_upload()
         return found
 
     def result_of(self, call: Call) -> str | None:
-        """Return the ETag of the object if the upload of a request was completed already."""
+        """Return the object's ETag if the request's upload is already completed, or ``None``."""
         return self._done.get((call.query["uploadId"], call.bucket, call.key))
 
     def finish(self, upload: Upload, etag: str = "") -> None:
-        """Remove an upload, with the ETag of its object if it was completed."""
+        """Remove an upload; if it was completed, remember the ETag of its object."""
         with self._lock:
             self._by_id.pop(upload.id, None)
             if etag:
@@ -109,7 +113,7 @@ def _named(call: Call) -> dict[str, str]:
 
 async def create_upload(call: Call) -> S3Answer:
     """Answer CreateMultipartUpload."""
-    await call.whole(PIECE)  # clients send nothing of importance
+    await call.whole(PIECE)  # verified, but its contents have no meaning
     return await call.context.in_thread(_create_upload, call)
 
 
@@ -172,7 +176,7 @@ def _complete_upload(call: Call, body: bytes) -> S3Answer:
 
 
 def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
-    """Stage the object of some parts; return its ETag."""
+    """Join the named parts to an object, stage it, and return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
     writer = call.writer()
     parts = _chosen(call, upload, named)
@@ -186,10 +190,10 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
 
 
 def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:
-    """Return the parts that a client wants to be joined.
+    """Return the parts of an upload that a client named in its request.
 
     Raises:
-        S3Error: there is no such part, or it is too small, or has another checksum.
+        S3Error: a part does not exist, is too small, or has another checksum.
     """
     parts: list[UploadPart] = []
     for each in named:
@@ -213,7 +217,10 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
 
 
 def _expected_sums(call: Call, parts: Parts) -> dict[str, str]:
-    """Return the checksums that a client sent of the whole object; check those of checksums."""
+    """Return the checksums of the whole object that a client sent.
+
+    A checksum of the parts' checksums is verified here, and not returned.
+    """
     found = checksums.sent(call.headers, of_upload=True)
     for name, text in found.items():
         sums = [part.checksums.get(name, "") for part in parts]
@@ -223,7 +230,7 @@ def _expected_sums(call: Call, parts: Parts) -> dict[str, str]:
 
 
 def _whole_source(parts: Parts) -> objects.CopySource | None:
-    """Return the object that all parts together are a whole copy of, or ``None``."""
+    """Return the object of which the parts together are a complete copy, or ``None``."""
     first, at = parts[0].source, 0
     for part in parts:
         if first is None or part.source is None or part.start != at:

@@ -1,9 +1,9 @@
-"""Objects: read, written, copied and deleted.
+"""Operations on objects: read, write, copy and delete.
 
-The ETag of an object is the checksum in its entry and ``-1``, so that no client takes it for an
-MD5. User metadata has the keys of the entry's metadata. The headers of `KEPT` are kept in the
-metadata under their own names, in lower case. A user's key of the same name is kept with
-``X-Amz-Meta-`` before it, as lakeFS's gateway keeps all of them.
+The ETag of an object is the checksum in its entry followed by ``-1``, so that no client takes it
+for an MD5. User metadata is stored in the entry's metadata under the same keys. The headers of
+`KEPT` are stored there, too, under their names in lower case. A key of user metadata with the name
+of such a header is stored with the prefix ``X-Amz-Meta-``, which lakeFS's gateway adds to all keys.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ if TYPE_CHECKING:
 KEPT: Final = (
     CONTENT_ENCODING, "cache-control", "content-disposition", "content-language", "expires",
 )  # fmt: skip
-"""Headers that are kept with an object, besides the content type."""
+"""Headers that are stored with an object, besides the content type."""
 
 MOST_METADATA: Final = 2 << 10
-"""The largest size of an object's user metadata, in bytes: S3's limit."""
+"""The maximum size of an object's user metadata, in bytes: S3's limit."""
 
 REDIRECTED_FOR: Final = timedelta(hours=1)
-"""How long the URL lasts that a client is sent to."""
+"""How long the presigned URL of a redirect is valid."""
 
 _FOLLOWS: Final = re.compile(r"(curl|rclone|duckdb|object_store)\b", re.IGNORECASE)
-"""The clients that follow a redirection of GET to another host, without their signature."""
+"""User agents that follow a redirect of GET to another host, and do not send their signature."""
 
 _USER: Final = "x-amz-meta-"
 _TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)
-"""What an ETag may be, in headers and in XML."""
+"""An ETag that is valid both in headers and in XML."""
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
 _ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
 _OVERRIDES: Final = ("content-type", *KEPT)
-"""Headers that a parameter ``response-…`` replaces."""
+"""Headers of an answer that a query parameter ``response-…`` replaces."""
 
 
 class Properties(NamedTuple):
-    """What a client records with an object."""
+    """The properties that a client stores with an object."""
 
     content_type: str
     metadata: Mapping[str, str]
 
     def entry(self, address: str, digest: str, size: int, at: datetime) -> Entry:
-        """Return the entry of an object of the namespace."""
+        """Return the entry of an object in the namespace with these properties."""
         when = at.replace(microsecond=0)
         return Entry(address, size, digest, when, self.content_type, self.metadata)
 
@@ -79,15 +79,15 @@ def etag_of(entry: Entry) -> str:
     """Return the ETag of an object, without quotes."""
     tag = entry.checksum
     if len(tag) == 2 * DIGEST_SIZE and tag.isalnum():
-        return f"{tag}-1"  # as nearly all; the rest takes ten times as long
+        return f"{tag}-1"  # the common case; the code below takes ten times as long
     tag = plain_tag(tag)
     if not _TAG.fullmatch(tag):
-        tag = identify(entry).hex()  # the store from which it was imported has no ETags
+        tag = identify(entry).hex()  # an object imported from a store without ETags
     return tag if "-" in tag else f"{tag}-1"
 
 
 def find_entry(call: Call) -> tuple[Repository, Entry]:
-    """Return the entry that a key names, in a thread."""
+    """Return the repository and the entry that the key of a request names; needs a thread."""
     repository, value = _found(call, *call.place)
     return repository, decode_entry(value)
 
@@ -102,7 +102,7 @@ def _found(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Reposit
 
 @lru_cache(1 << 12)
 def iso_date(moment: datetime) -> str:
-    """Return a time as documents have it."""
+    """Return a time in the format of S3's XML documents."""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
@@ -128,7 +128,7 @@ def get_object(call: Call) -> S3Answer:
 
 
 def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
-    """Return the status and the headers for an object or a part of it, its begin and its size."""
+    """Return the status and headers of the answer, and the start and size of the requested part."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
     span = None
@@ -154,7 +154,7 @@ def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
 
 
 def _redirection(call: Call, repository: Repository, entry: Entry) -> str:
-    """Return a URL of the bucket from which the client can get the object; ``""``: none."""
+    """Return a presigned URL to redirect the client to; ``""`` if it must get the object here."""
     follows = call.context.options.redirect and _FOLLOWS.match(call.headers.get("user-agent", ""))
     if not follows or any(f"response-{name}" in call.query for name in _OVERRIDES):
         return ""
@@ -192,14 +192,14 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
 
 
 def _header_text(text: str) -> str:
-    """Return a value of user metadata for a header, encoded as in mail if it is not ASCII."""
+    """Return a value of user metadata for a header, RFC 2047-encoded if it is not ASCII."""
     if not text or (_PRINTABLE.fullmatch(text) and not _ENCODED.match(text)):
         return text
     return f"=?UTF-8?B?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def _metadata_text(text: str) -> str:
-    """Return a value of user metadata that came in a header."""
+    """Return a value of user metadata from a header, decoded from RFC 2047 or UTF-8."""
     if _ENCODED.match(text):
         try:
             return str(make_header(decode_header(text)))
@@ -214,7 +214,15 @@ def _metadata_text(text: str) -> str:
 
 
 def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
-    """Return what the headers of a request record with an object."""
+    """Return the properties of an object from the headers of a request.
+
+    Args:
+        headers: the request's headers by lower-case names.
+        path: the path of the object, which determines the default content type.
+
+    Raises:
+        S3Error: MetadataTooLarge.
+    """
     metadata: dict[str, str] = {}
     size = 0
     for name, sent in headers.items():
@@ -233,7 +241,7 @@ def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
 
 
 def check_key(call: Call) -> bytes:
-    """Return the path that a request writes to."""
+    """Return the path that a request writes to; raise `S3Error` if the key is invalid."""
     path = call.place[1]
     if len(path) > MAX_PATH_SIZE:
         raise S3Error("KeyTooLongError", f"a path has at most {MAX_PATH_SIZE:,} bytes")
@@ -243,10 +251,11 @@ def check_key(call: Call) -> bytes:
 
 
 def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
-    """Raise an error if a condition of a write does not hold.
+    """Raise `S3Error` if a condition of a write does not hold.
 
     Args:
-        present: the encoded entry that the path has, or ``None``.
+        headers: the request's headers by lower-case names.
+        present: the present encoded entry of the path, or ``None``.
     """
     if present is None:
         conditions.check_write(headers, None)
@@ -256,7 +265,7 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
 
 
 def check_early(call: Call) -> None:
-    """Check conditions before a body is received; they are checked again when it is staged."""
+    """Check the conditions before the body is received; `stage` checks them again."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
         ref, path = call.place
         with call.view(ref) as view:
@@ -264,7 +273,7 @@ def check_early(call: Call) -> None:
 
 
 def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry:
-    """Stage an entry if the conditions of the request hold, in a thread; return it."""
+    """Stage an entry if the conditions of the request hold, and return it; needs a thread."""
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
@@ -282,7 +291,7 @@ async def put_object(call: Call) -> S3Answer:
 
     def store(body: bytes | Iterator[bytes]) -> str:
         writer = call.writer()
-        if not path:  # the marker of a branch as a directory, which is nothing to write
+        if not path:  # a directory marker for the branch itself: nothing to store
             if body:
                 raise S3Error("InvalidArgument", "an object needs a path behind the branch")
             return "d41d8cd98f00b204e9800998ecf8427e-1"
@@ -297,13 +306,19 @@ async def put_object(call: Call) -> S3Answer:
 
 
 def received_answer(call: Call, etag: str) -> S3Answer:
-    """Return the answer to a body, with the checksums that were verified."""
+    """Return the answer to an upload, with the ETag and the verified checksums of the body."""
     headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
     return S3Answer(200, {"etag": f'"{etag}"', **headers})
 
 
 class CopySource(NamedTuple):
-    """The object that a request copies, as it was found."""
+    """The object that a request copies.
+
+    Attributes:
+        value: the encoded entry of the object.
+        bucket: the name of its repository.
+        ref: the ref expression at which it was found.
+    """
 
     repository: Repository
     value: bytes
@@ -318,10 +333,10 @@ class CopySource(NamedTuple):
 
 
 def source_of(call: Call) -> CopySource:
-    """Return the object that ``x-amz-copy-source`` names, in a thread.
+    """Return the object that ``x-amz-copy-source`` names; needs a thread.
 
     Raises:
-        S3Error: there is no such object, or a condition about it does not hold.
+        S3Error: there is no such object, or a condition on it does not hold.
     """
     named, _, query = call.headers["x-amz-copy-source"].partition("?")
     if query not in {"", "versionId=null"}:
@@ -337,7 +352,7 @@ def source_of(call: Call) -> CopySource:
 
 
 async def copy_object(call: Call) -> S3Answer:
-    """Answer CopyObject: within a repository no bytes are copied."""
+    """Answer CopyObject; within a repository, only the entry is copied."""
     return await call.slowly(partial(_copy_object, call))
 
 
@@ -364,10 +379,13 @@ def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
 
 
 def stage_copy(call: Call, source: CopySource, properties: Properties | None, action: str) -> Entry:
-    """Stage the entry of a source at another path, in a thread; return it.
+    """Stage a copy of an object at the path of the request, and return its entry; needs a thread.
 
     Args:
-        properties: the new properties; ``None``: those of the source.
+        call: the request.
+        source: the object to copy.
+        properties: the properties of the copy; ``None`` keeps those of the source.
+        action: the S3 operation, for the operation log.
     """
     entry = source.entry if source.bucket == call.bucket else _brought(call, source)
     entry = entry._replace(modified_at=call.context.clock().replace(microsecond=0))
@@ -377,7 +395,7 @@ def stage_copy(call: Call, source: CopySource, properties: Properties | None, ac
 
 
 def _brought(call: Call, source: CopySource) -> Entry:
-    """Copy the bytes of an object into another repository; return the entry there."""
+    """Copy the data of an object into the repository of the request, and return its entry there."""
     from lakecli.base.progress import NO_PROGRESS
     from lakecli.repository.cp_between_repositories import Across
 
@@ -425,7 +443,7 @@ def _delete_objects(call: Call, body: bytes) -> S3Answer:
 
 
 def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:
-    """Delete objects, and return why some were not deleted, by their places in the list."""
+    """Delete objects; return the errors of those that were not deleted, by index in the list."""
     errors: dict[int, LakeError] = {}
     by_ref: dict[str, dict[int, PathChange]] = {}
     for at, each in enumerate(objects):

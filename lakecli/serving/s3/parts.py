@@ -1,13 +1,15 @@
 """Unfinished uploads, and where their parts are until they are joined.
 
-In a directory, all parts of an upload are in one temporary file, each at the place that it has if
-all parts before it have the size of the first one. That is so for nearly all uploads, so joining
-them moves no bytes. Parts of another size, and parts that are sent again, are copied once more.
+If the namespace is a directory, the parts of an upload are in one temporary file, each at the
+offset that is right if all parts before it have the size of the first one. In nearly all uploads
+they do, so joining the parts moves no data. Larger parts, and parts that are uploaded again, have
+files of their own, and are copied when the upload is completed.
 
-In a bucket, parts are those of the bucket's own multipart upload, under a key for incoming objects.
+If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
+incoming objects.
 
-Both hash the parts in their order while further parts arrive, as far as none is missing. A part
-that is copied from another object is only recorded until the upload is completed.
+In both cases, parts are hashed in order while other parts arrive, up to the first missing one. A
+part that is copied from another object is only recorded until the upload is completed.
 """
 
 from __future__ import annotations
@@ -51,24 +53,29 @@ PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
 
 MOST_WAITING: Final = 64
-"""The most parts that wait for an earlier one to be hashed; with more, the object is read again."""
+"""The maximum number of parts that wait for an earlier part to be hashed.
+
+If there are more, the complete object is read again to be hashed.
+"""
 
 Joined = tuple[str, str, int]
-"""The address, the digest and the size of an object; it is durable, but not claimed."""
+"""The address, digest and size of an object, which is durable but not yet claimed."""
 
 Sums = Mapping[str, str]
 """Checksums in base64, by algorithm; see `checksums.ALGORITHMS`."""
 
 _WHOLE: Final = ""
-"""Stands for the tag of all parts together."""
+"""The tag of a pseudo-part that stands for the whole object."""
 
 
 class UploadPart(NamedTuple):
     """A part of an upload.
 
     Attributes:
-        tag: its ETag without quotes; another one each time that a part is sent.
-        source: the object that has its bytes, from `start` on; ``None``: they have arrived.
+        number: the part number, from 1.
+        tag: the ETag without quotes; a part that is sent again gets a new one.
+        source: the object that the part is copied from; ``None`` if the client sent the data.
+        start: the offset of the part in `source`.
     """
 
     number: int
@@ -92,14 +99,17 @@ class Upload(ABC):
     """An unfinished upload. Safe to share between threads.
 
     Args:
-        algorithms: the checksums of the object that are computed.
+        call: the request that begins the upload.
+        path: the path of the object.
+        algorithms: the checksums of the object to compute.
+        repository: the repository that the object is uploaded to.
     """
 
     def __init__(
         self, call: Call, path: bytes, algorithms: Sequence[str], repository: Repository
     ) -> None:
         self.started_at = self.changed_at = call.context.clock()
-        self.id = f"{time_ns():016x}{token_hex(8)}"  # uploads of one key are listed by their age
+        self.id = f"{time_ns():016x}{token_hex(8)}"  # so IDs sort by age, as S3 lists uploads
         self.bucket, self.key = call.bucket, call.key
         self.properties = properties_of(call.headers, path)
         self.algorithms = algorithms
@@ -120,26 +130,30 @@ class Upload(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Set the attributes of a subclass."""
+        """Initialize the attributes of the subclass."""
 
     @abstractmethod
     def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
-        """Store a part; the iterator raises an error if there are more or fewer bytes."""
+        """Store the data of a part; `pieces` raises an error if it is not `part.size` bytes."""
 
     @abstractmethod
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
-        """Return the bytes of a part, or ``None`` if they can no longer be read."""
+        """Return the data of a part, or ``None`` if it can no longer be read."""
 
     @abstractmethod
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
-        """See `join`."""
+        """Join stored parts; see `join`."""
 
     @abstractmethod
     def _discard(self) -> None:
-        """Remove all parts; parts that are stored after that remain."""
+        """Remove all stored parts; call it again if a part was stored after that."""
 
     def record(self, part: UploadPart) -> None:
-        """Record a part that was stored, or is a copy; one of the same number is replaced."""
+        """Record a part that is stored, or copied from an object; it replaces one of its number.
+
+        Raises:
+            S3Error: NoSuchUpload; the upload was completed or aborted.
+        """
         if self._is_ended or self._joined is not None:
             self._discard()
             raise no_such_upload()
@@ -154,13 +168,15 @@ class Upload(ABC):
                 self._hashing.release()
 
     def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
-        """Join parts in the given order; no others can be stored then.
+        """Join parts in the given order, and return the object; no part can be recorded after that.
 
         Args:
+            parts: the parts of the object.
+            writer: the writer of the branch.
             sums: the checksums that the object must have.
 
         Raises:
-            S3Error: the object has another checksum; or other parts were joined before.
+            S3Error: the object has another checksum; or the upload was joined from other parts.
         """
         tags = [part.tag for part in parts]
         if self._joined is None:
@@ -175,7 +191,7 @@ class Upload(ABC):
         return self._joined[1]
 
     def end(self) -> None:
-        """Remove what was stored."""
+        """Remove the stored parts; no part can be recorded after that."""
         self._is_ended = True
         self._discard()
 
@@ -194,7 +210,11 @@ class Upload(ABC):
         return True
 
     def _digest(self, parts: Parts, sums: Sums) -> str | None:
-        """Return the digest of parts, or ``None`` if some of them can no longer be read."""
+        """Return the digest of the joined parts, or ``None`` if a part can no longer be read.
+
+        Raises:
+            S3Error: BadDigest; the object has another checksum.
+        """
         with self._hashing:
             if [part.tag for part in parts[: len(self._tags)]] != self._tags:
                 self._restart()
@@ -207,20 +227,20 @@ class Upload(ABC):
 
 
 def new_upload(call: Call, path: bytes, algorithms: Sequence[str]) -> Upload:
-    """Return a new upload into the bucket of a request; see `Upload`."""
+    """Return a new upload to the bucket of a request; `Upload` describes the parameters."""
     repository = call.context.served.repository(call.bucket)
     kind = FileUpload if uploads_of(repository.store) is None else BucketUpload
     return kind(call, path, algorithms, repository)
 
 
 _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
-"""The temporary files of each directory; a batch for each upload would need too many files."""
+"""The batch of temporary files of each store; a batch per upload would open too many files."""
 
 _adding: Final = Lock()
 
 
 class FileUpload(Upload):
-    """An upload into a directory."""
+    """An upload to a namespace that is a directory."""
 
     def _begin(self) -> None:
         store = self._repository.store
@@ -250,7 +270,8 @@ class FileUpload(Upload):
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
-            # The part that arrives first may be the last one of the object, which is shorter.
+            # The part that arrives first may be the last of the object, which is shorter. So a
+            # larger second part starts a new file.
             if not self._main or (part.size > self._stride and len(self._places) <= 1):
                 self._main, self._stride = self._new_file(), max(part.size, 1)
             place = self._main, (part.number - 1) * self._stride
@@ -273,7 +294,7 @@ class FileUpload(Upload):
         try:
             with self._batch.reopen(name) as file:
                 yield file
-        except (OSError, ValueError) as error:  # no file after an error that came at its end
+        except (OSError, ValueError) as error:  # `ValueError`: an earlier error closed the file
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise Unreachable(
                 f"cannot write into {self._repository.store.uri}: {reason}",
@@ -298,7 +319,7 @@ class FileUpload(Upload):
         return key, digest, size
 
     def _assembled(self, parts: Parts) -> tuple[str, int]:
-        """Return the file that has all parts at their places, and its size."""
+        """Return the name and size of a file with all parts in order."""
         offsets: dict[str, int] = {}
         size = 0
         for part in parts:
@@ -325,7 +346,7 @@ class FileUpload(Upload):
 
 
 class BucketUpload(Upload):
-    """An upload into a bucket."""
+    """An upload to a namespace in a bucket."""
 
     def _begin(self) -> None:
         uploads = uploads_of(self._repository.store)
@@ -343,7 +364,7 @@ class BucketUpload(Upload):
             if self._upload is None:
                 self._upload = self._uploads.start(self._key)
             upload = self._upload
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it was hashed
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - closed after hashing
         try:
             crc32c = 0
             for piece in pieces:
@@ -377,7 +398,7 @@ class BucketUpload(Upload):
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
         digest = self._digest(parts, sums)
-        if not self._is_complete:  # taking it over may have failed after that
+        if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
             self._uploads.complete(self._key, self._upload, sent, ANY)
             self._is_complete = True

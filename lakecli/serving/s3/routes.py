@@ -1,8 +1,8 @@
-"""Requests of S3, the operations that answer them, and repositories as buckets.
+"""S3 requests, the operations that answer them, and repositories as buckets.
 
-The bucket is a repository, and the first segment of a key is a ref expression, so
-``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main``. An operation that is not
-in the tables is answered as not implemented.
+A bucket is a repository, and the first segment of a key is a ref expression. So
+``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main`` of the repository
+``sales``. An operation that is not in the tables is answered with NotImplemented.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUBRESOURCES: Final = frozenset(
         "tagging torrent uploadId uploads versionId versioning versions website",
     )
 )
-"""The parameters that name another operation than the method alone."""
+"""The query parameters that, together with the method, select the operation."""
 
 _UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def head_bucket(call: Call) -> S3Answer:
 
 
 def create_bucket(call: Call) -> S3Answer:
-    """Answer CreateBucket: a repository is made by another command."""
+    """Answer CreateBucket with an error: only `lakecli repo create` creates a repository."""
     if call.bucket in call.context.served.names():
         raise S3Error("BucketAlreadyOwnedByYou", f"the repository {call.bucket!r} exists already")
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
@@ -84,7 +84,7 @@ def get_location(call: Call) -> S3Answer:
 
 
 def get_versioning(call: Call) -> S3Answer:
-    """Answer GetBucketVersioning: there was never any, because commits are the versions."""
+    """Answer GetBucketVersioning: never enabled, because commits are the versions."""
     call.check_bucket()
     return S3Answer.document("VersioningConfiguration")
 
@@ -143,11 +143,14 @@ _LOSSY: Final = (
     "x-amz-website-redirect-location",
     "x-amz-write-offset-bytes",
 )
-"""Headers that ask for what is not kept; without them, a client could believe that it is."""
+"""Headers that request unsupported properties of an object.
+
+Requests with them are refused: if they were ignored, a client would rely on the property.
+"""
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
-    """Answer a request that is signed, or should be."""
+    """Answer an S3 request; an unsigned one gets an error."""
     request_id = token_hex(8).upper()
     call: Call | None = None
     answer: S3Answer

@@ -1,10 +1,10 @@
 """Verifying Signature Version 4, in the headers of a request and in presigned URLs.
 
-The server computes the signature that the client should have made, with the secret key that both
-know. What the client signed is the request as it was sent, so the raw path and query are needed.
+The endpoint computes the expected signature with the secret key that both sides know, and compares
+it. Clients sign the request as it is sent, so the raw path and query are needed.
 
-Clients disagree about how a character in a path or query is percent-encoded. A signature over the
-form that was sent is right, and one over the form that Amazon documents; both name the same object.
+Clients differ in how they percent-encode a path or query before they sign it. A signature of the
+form that was sent is accepted, and of the form that Amazon documents; both name the same object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIGNED_CHUNKS: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 SIGNED_TRAILER: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 
 LONGEST_SKEW: Final = timedelta(minutes=15)
-"""How far the clocks of a client and of the endpoint may differ."""
+"""The maximum difference between the clocks of a client and of the endpoint."""
 
 _PAYLOAD: Final = "x-amz-content-sha256"
 _FORMS: Final = frozenset({UNSIGNED, UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
@@ -42,13 +42,14 @@ _QUERY: Final = "AuthorizationQueryParametersError"
 
 
 class Signed(NamedTuple):
-    """A request whose signature is right; its body is still to be verified.
+    """The verified signature of a request, with what is needed to verify its body.
 
     Attributes:
-        payload: what was signed as the body: SHA-256 in hex, or the name of a form of bodies.
-        seed: the signature in hex, with which those of chunks begin.
-        key: the key that signs chunks.
-        date: the moment of signing as in ``x-amz-date``.
+        payload: the signed value of the body: its SHA-256 in hex, or a name such as
+            `SIGNED_CHUNKS`.
+        seed: the signature in hex; the signature of the first chunk is chained to it.
+        key: the signing key for chunks.
+        date: the time of signing, in the format of ``x-amz-date``.
     """
 
     access_key: str
@@ -60,10 +61,10 @@ class Signed(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """What a request says about its signature.
+    """The signature of a request and its parameters, as sent by the client.
 
     Attributes:
-        expires_in: the lifetime of a presigned URL; ``None``: the signature is in the headers.
+        expires_in: the lifetime of a presigned URL; ``None`` if the signature is in the headers.
     """
 
     credential: str
@@ -86,9 +87,10 @@ def verify(
     """Verify the signature of a request.
 
     Args:
-        raw_path: path as the client sent it, percent-encoded.
-        raw_query: query as the client sent it, without the question mark.
-        headers: names in lower case, and values; as an ASGI scope has them.
+        method: the HTTP method.
+        raw_path: the path as the client sent it, percent-encoded.
+        raw_query: the query as the client sent it, without the question mark.
+        headers: pairs of a name in lower case and a value, as in an ASGI scope.
         secret_of: returns the secret key of an access key, or ``None`` if there is no such key.
         now: the current time, with its zone.
 
@@ -125,7 +127,7 @@ def verify(
 
 
 def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by name; those with one name are joined as one list."""
+    """Return the headers by name; the values of a repeated name are joined with commas."""
     joined: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode(*AS_SENT).strip()
@@ -134,7 +136,7 @@ def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _claim_of(headers: Mapping[str, str], raw_query: bytes) -> _Claim:
-    """Return what a request says about its signature; refuse other kinds of signatures."""
+    """Return the signature of a request; refuse a request with none or one of another kind."""
     authorization = headers.get("authorization", "")
     parameters = query_of(raw_query)
     names = {name for name, _ in parameters}
@@ -200,7 +202,7 @@ def _check_date(claim: _Claim, scope: str, form: str, now: datetime) -> None:
 
 
 def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the signed headers; refuse a request that does not sign what it must."""
+    """Return the signed headers; refuse a request that leaves a mandatory header unsigned."""
     names = claim.signed_headers.split(";")
     if names != sorted(set(names)):
         raise _mismatch("SignedHeaders must be ordered, each header once")
@@ -222,7 +224,7 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _forms(raw_path: bytes, raw_query: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the forms of a path and a query that a client may have signed, as sent first."""
+    """Yield the encodings of the path and query that a client may have signed, as sent first."""
     pairs = [pair for pair in _pairs_of(raw_query) if pair[0] != b"X-Amz-Signature"]
     path = raw_path.decode(*AS_SENT) or "/"
     query = b"&".join(sorted(name + b"=" + value for name, value in pairs)).decode(*AS_SENT)
@@ -241,9 +243,9 @@ def _pairs_of(raw_query: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def query_of(raw_query: bytes) -> list[tuple[str, str]]:
-    """Return the decoded parameters of a query as they are signed; ``+`` is a blank.
+    """Return the decoded names and values of a query; ``+`` is a space.
 
-    Bytes that are no UTF-8 are kept as surrogates.
+    Bytes that are not UTF-8 become surrogates.
     """
     return [
         (_decoded(name).decode(*AS_SENT), _decoded(value).decode(*AS_SENT))

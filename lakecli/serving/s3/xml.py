@@ -1,8 +1,8 @@
-"""Documents of S3: bodies of requests are read, answers are written.
+"""Reads and writes S3's XML documents: bodies of requests, and answers.
 
 A request may come from anyone who has a presigned URL. So a document with a DTD is refused before
-any entity of it is read, and its size, depth and number of elements are bounded. Names of elements
-count without their namespace, which many clients leave out.
+its entities are read, and its size, depth and number of elements are limited. Elements are matched
+without their namespace, because many clients leave it out.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _NOT_PLAIN: Final = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENCODED_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.~/-]")
 _PERCENT: Final = [b"%%%02X" % byte for byte in range(256)]
-"""The form of each byte in a URL; `urllib` takes five times as long for a name with one of them."""
+"""The percent-encoded form of each byte; for names that need it, `urllib` is five times slower."""
 
 
 class _Builder(TreeBuilder):
-    """Builds elements without namespaces, and refuses what S3's documents never have."""
+    """Builds elements without namespaces, and refuses documents that are too deep or too large."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,13 +62,17 @@ class _Builder(TreeBuilder):
 
 
 def parse(data: bytes, root: str) -> Element:
-    """Return the root element of a document; raise `S3Error`: MalformedXML.
+    """Return the root element of a document.
 
     Args:
+        data: the document.
         root: the name that the root must have.
+
+    Raises:
+        S3Error: MalformedXML.
     """
     builder = _Builder()
-    # Unlike `XMLParser`, this one does not put the namespace before every name: it may be long.
+    # Unlike `XMLParser`, expat without namespaces does not put a possibly long one in every name.
     parser = ParserCreate("UTF-8")
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
@@ -94,7 +98,12 @@ def _text(element: Element, name: str) -> str:
 
 
 class ToDelete(NamedTuple):
-    """An object that a DeleteObjects request names; ``""`` for no condition, no version."""
+    """An object in a DeleteObjects request.
+
+    Attributes:
+        etag: the ETag that the object must have; ``""`` for any.
+        version_id: the version to delete; ``""`` if none is named.
+    """
 
     key: str
     etag: str
@@ -102,7 +111,11 @@ class ToDelete(NamedTuple):
 
 
 def read_deletion(data: bytes) -> tuple[list[ToDelete], bool]:
-    """Read the body of DeleteObjects: 1 to 1,000 objects, and whether it is quiet; or `S3Error`."""
+    """Return the 1 to 1,000 objects in the body of DeleteObjects, and whether it is quiet.
+
+    Raises:
+        S3Error: MalformedXML.
+    """
     root = parse(data, "Delete")
     objects = [
         ToDelete(each.findtext("Key", ""), _text(each, "ETag"), _text(each, "VersionId"))
@@ -116,11 +129,11 @@ def read_deletion(data: bytes) -> tuple[list[ToDelete], bool]:
 
 
 class NamedPart(NamedTuple):
-    """A part that a CompleteMultipartUpload request names.
+    """A part in a CompleteMultipartUpload request.
 
     Attributes:
-        etag: without quotes.
-        checksums: base64 by the algorithms of `checksums.ALGORITHMS`.
+        etag: the ETag of the part, without quotes.
+        checksums: the checksums of the part in base64, by the names in `checksums.ALGORITHMS`.
     """
 
     number: int
@@ -129,7 +142,11 @@ class NamedPart(NamedTuple):
 
 
 def read_completion(data: bytes) -> list[NamedPart]:
-    """Read the body of CompleteMultipartUpload: 1 to 10,000 parts, ascending; raise `S3Error`."""
+    """Return the 1 to 10,000 parts in the body of CompleteMultipartUpload, by ascending number.
+
+    Raises:
+        S3Error: MalformedXML; or InvalidPartOrder, if they are not in ascending order.
+    """
     parts: list[NamedPart] = []
     for each in parse(data, "CompleteMultipartUpload").iterfind("Part"):
         number, etag = _text(each, "PartNumber"), _text(each, "ETag")
@@ -147,15 +164,15 @@ def read_completion(data: bytes) -> list[NamedPart]:
 
 
 class Markup(str):
-    """Text that is XML already."""
+    """Text that is already XML, so it must not be escaped."""
 
     __slots__ = ()
 
 
 def escaped(text: str) -> Markup:
-    """Return a text as XML; what XML cannot contain is replaced.
+    """Return a text escaped for XML; characters that XML cannot contain are replaced.
 
-    `name_of` refuses such names that clients use.
+    For names of objects use `name_of`, which refuses such characters.
     """
     if _SPECIAL.search(text):
         text = _NOT_IN_XML.sub("\ufffd", escape(text, {"\r": "&#13;"}))
@@ -163,10 +180,10 @@ def escaped(text: str) -> Markup:
 
 
 def elements(**named: str | int | list[Markup] | None) -> Markup:
-    """Return elements in the given order.
+    """Return XML elements in the given order.
 
-    A list becomes an element for each of its items, a boolean ``true`` or ``false``, and ``None``
-    nothing.
+    A list becomes one element per item; a boolean becomes ``true`` or ``false``; ``None`` is left
+    out.
     """
     written = []
     for name, value in named.items():
@@ -180,7 +197,7 @@ def elements(**named: str | int | list[Markup] | None) -> Markup:
 
 
 OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
-"""The owner of everything; there are no others."""
+"""The owner of all buckets, objects and uploads."""
 
 
 def document(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> bytes:
@@ -190,7 +207,7 @@ def document(root: str, text: str = "", /, **named: str | int | list[Markup] | N
 
 
 def error_document(error: S3Error, **more: str) -> bytes:
-    """Return the document of an error with further elements."""
+    """Return the document of an error, with additional elements."""
     written = elements(Code=error.code, Message=error.message, **{**error.details, **more})
     return f"{_START}<Error>{written}</Error>".encode()
 
@@ -199,10 +216,11 @@ def name_of(path: bytes, *, encoding: str = "") -> Markup:
     """Return the name of an object or prefix for an answer.
 
     Args:
-        encoding: ``url`` for names percent-encoded as in a URL; ``""``: as they are.
+        path: the name as bytes.
+        encoding: ``url`` to percent-encode the name as in a URL; ``""`` to leave it as it is.
 
     Raises:
-        S3Error: InvalidArgument; XML cannot contain the name as it is, so the client must ask with
+        S3Error: InvalidArgument; XML cannot contain the name unencoded, so the client must request
             ``encoding-type=url``.
     """
     if encoding:
