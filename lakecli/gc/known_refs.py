@@ -119,7 +119,10 @@ def observe(
     """Record the last move of each ref, at most about once a day; delete old records.
 
     Args:
+        store: the store of the namespace.
         name: the name of the new record below ``_lakecli/gc/seen/``.
+        refs: the refs to record.
+        now: the present time by the store's clock.
         cutoff: of the records written before this time, only the newest is kept.
     """
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
@@ -238,7 +241,7 @@ class KnownRefs(NamedTuple):
 
     Attributes:
         seen: pairs of an observer and the refs that it saw.
-        stood: refs that this clone fetched in an older state, with their commits before that fetch.
+        stood: refs of which this clone fetched an older state, with their commits before the fetch.
         damage: the error if the record of the last collection is damaged, so that `seen` lacks its
             refs; else ``None``.
     """
@@ -361,7 +364,7 @@ class Positions(NamedTuple):
 
     Attributes:
         branch: the branch's name; ``""`` for a tag.
-        head: the commit that the ref points to; ``None``: the ref is deleted.
+        head: the commit that the ref points to; ``None`` if the ref is deleted.
         recent: commits that the ref recently pointed to.
         doubtful: commits of old moves whose age is known only from the clock of the machine that
             moved the ref, which may be wrong.
@@ -385,7 +388,7 @@ def read_positions(
     Raises:
         NotOurs: an object of the reflog is invalid.
     """
-    # Listed after the refs were read: each date is that of the ref as read, or later.
+    # Listed after the refs were read, so each date is the write time of the ref as read, or later.
     written = {info.key: info.modified_at for info in store.list(REFS)}
     chunks: dict[str, list[ObjectInfo]] = defaultdict(list)
     for info in recent:
@@ -426,11 +429,11 @@ def counted(
         groups: the moves of one ref, grouped by the object that contains them. These objects were
             written since `cutoff`.
         seen: the last move that a collection saw before `cutoff`, if there is one.
-        cutoff: moves that provably were made earlier are left out.
+        cutoff: moves that were provably made before this time are left out.
     """
     moves = [move for group in groups for move in group]
-    # If the bucket was restored from a copy, sequence numbers repeat, and the observation does not
-    # apply.
+    # If the bucket was restored from a copy, sequence numbers repeat. So the observation counts
+    # only if the very move that it saw is among the moves.
     is_ours = seen is not None and any((each.sequence, each.write_id) == seen for each in moves)
     believed = seen.sequence if seen is not None and is_ours else 0
     for move in moves:

@@ -110,8 +110,8 @@ class SweepLease:
     def delete(self, objects: Iterable[Garbage]) -> int:
         """Delete objects with one request, if `check` allows it; return how many the store kept.
 
-        If the store supports it, an object is deleted only if it still has the listed version. Then
-        a delayed request cannot delete an object that was written again since.
+        If the store supports it, an object is deleted only if it still has the listed version. So a
+        delayed request cannot delete an object that was written again in the meantime.
 
         Raises:
             SweepTooSlow: the deletion took so long that the sweep must end.
@@ -124,7 +124,7 @@ class SweepLease:
             else:
                 self._store.delete([key for key, _ in objects])
         except PermissionDenied:
-            raise  # the store refused, so nothing is under way
+            raise  # the store refused, so no deletion is in progress
         except BaseException:
             self._is_unsure = True
             raise

@@ -85,7 +85,7 @@ class DigestSet:
     """A set of digests on the disk of this machine; `close` deletes its files."""
 
     scratch: Final = None
-    """Tasks return the digests that they find."""
+    """There is no scratch prefix, so tasks return the digests that they find."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
@@ -136,14 +136,14 @@ class DigestSet:
         return b"".join(kept)
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each part with the records of its old objects that are not in use."""
+        """List parts; yield each part, with only the records of its old, unused objects."""
         for _, listed in list_parts(work, parts):
             yield listed._replace(records=self.without(listed.records))
 
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage]:
-        """Yield for each part the condemned objects that still exist, and are old and not in use.
+        """Yield each part's garbage: condemned objects that still exist, are old and not in use.
 
         Args:
             mark: the name of the lists of condemned objects.
@@ -169,7 +169,7 @@ class Reading(NamedTuple):
 
     Attributes:
         scratch: the prefix in the namespace for the digests and the results.
-        nonce: a text that marks the errors of this job.
+        nonce: a random text that identifies the errors of this job.
     """
 
     scratch: Scratch
@@ -177,11 +177,11 @@ class Reading(NamedTuple):
 
 
 PartTask = tuple[int, ListingPart]
-"""The number of a part, and what one task lists of the part."""
+"""The number of a part, and the portion of the part that one task lists."""
 
 
 def list_objects(batches: Batches, *, tasks: Sequence[PartTask], read: Reading) -> Batches:
-    """List parts on an executor; yield rows of objects, and for each part a row of counts."""
+    """List parts on an executor; yield a row for each object, and a row of counts for each task."""
 
     def rows_of(task: int) -> Batches:
         number, part = tasks[task]
@@ -194,7 +194,7 @@ def list_objects(batches: Batches, *, tasks: Sequence[PartTask], read: Reading) 
 
 
 def read_condemned(batches: Batches, *, names: Sequence[str], mark: str, read: Reading) -> Batches:
-    """Read lists of condemned objects on an executor; yield the objects and the counts as rows."""
+    """Read lists of condemned objects on an executor; yield a row per object, and one of counts."""
     marks = Marks(read.scratch.location.store(), mark)
 
     def rows_of(number: int) -> Batches:
@@ -218,7 +218,16 @@ def read_digests(batches: Batches, *, groups: Sequence[tuple[Kept, ...]], read: 
 
 
 def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Batches:
-    """On an executor, write the objects of a part that the join left; yield the result's name."""
+    """Write the unused objects of a part to the scratch prefix, on an executor.
+
+    Args:
+        batches: the rows of the part that the join with the objects in use has left.
+        names: the names of all parts, by number.
+        read: the values that the job's tasks need.
+
+    Yields:
+        the row that reports the result.
+    """
     part = Remainder(batches)
     objects = size = foreign = later = 0
     newest = ""
@@ -231,7 +240,16 @@ def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Bat
 
 
 def keep_found(batches: Batches, *, names: Sequence[str], read: Reading) -> Batches:
-    """On an executor, write the garbage among a part's condemned objects; yield its name."""
+    """Write the garbage among a part's condemned objects to the scratch prefix, on an executor.
+
+    Args:
+        batches: the rows of the part that the joins have left.
+        names: the names of all parts, by number.
+        read: the values that the job's tasks need.
+
+    Yields:
+        the row that reports the result.
+    """
     part = Remainder(batches)
     ((condemned,),) = part.counts
     found = names[part.number], condemned - part.rows, part.records, part.keys, part.versions
@@ -282,6 +300,8 @@ def rows(
     Args:
         number: the number of the part.
         records: 32 bytes of digest and 8 bytes of size for each object.
+        keys: the keys of the objects; empty if they follow from the digests.
+        versions: the versions of the objects; empty if unknown.
     """
     named = zip(split(records), keys or repeat(None), versions or repeat(None), strict=False)
     columns = (
@@ -292,7 +312,7 @@ def rows(
 
 
 def counts_rows(number: int, counts: list[Any]) -> Batches:
-    """Yield a row without a digest, which has the counts of a task."""
+    """Yield the row of a task's counts; it has no digest."""
     stat = spark_joins.as_stat(counts)
     return arrow_batches(COLUMNS, [(number, None, None, None, None, stat)])
 
@@ -302,10 +322,10 @@ BYTES_PER_TASK: Final = 64 << 20
 
 
 class SparkLiveSet:
-    """A set of digests in the namespace, for Spark. When the runner is closed, it deletes the set.
+    """A set of digests in the namespace, for Spark. Closing the runner deletes the set.
 
     Attributes:
-        scratch: where tasks write the digests that they find.
+        scratch: the prefix to which tasks write the digests that they find.
         added: number of digests added, duplicates included.
     """
 
@@ -317,7 +337,7 @@ class SparkLiveSet:
         self.scratch = scratch
 
     def close(self) -> None:
-        """Do nothing: the set has nothing on this machine."""
+        """Do nothing: the set has no files on this machine."""
 
     def add(self, digests: bytes) -> None:
         """Add digests of 32 bytes each, in any order."""
@@ -337,7 +357,7 @@ class SparkLiveSet:
             self._buffered.clear()
 
     def iter_unreached(self, work: Work, parts: Sequence[ListingPart]) -> Iterator[PartListing]:
-        """List parts; yield each part with the records of its old objects that are not in use."""
+        """List parts; yield each part, with only the records of its old, unused objects."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         listed = self._frame(partial(list_objects, tasks=tasks, read=read), len(tasks))
@@ -401,7 +421,7 @@ class SparkLiveSet:
 
 
 def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]:
-    """Return the tasks that list some parts: one for a small part, several for a large part."""
+    """Return the tasks that list parts: one for a small part, several for a large part."""
     digits: int | None = None
     tasks: list[PartTask] = []
     for number, part in enumerate(parts):
@@ -415,7 +435,7 @@ def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]
 
 
 def group_names(names: Iterable[Kept]) -> list[tuple[Kept, ...]]:
-    """Group the files of digests, at most `BYTES_PER_TASK` in each group, one task for each group.
+    """Group the files of digests by task, with at most `BYTES_PER_TASK` in each group.
 
     There is at least one group, which may be empty.
     """

@@ -88,7 +88,7 @@ class Mark:
         kinds = tasks.kinds_of(work, tables, unreached)
         self.foreign["table"] += len(unreached) - len(kinds)
         young = [each for each in kinds if not tables[each].is_old]
-        # These tables are of recent commits, not pushed yet, whose objects may be lost already.
+        # These tables belong to recent, unpushed commits, whose objects may already be lost.
         reach.follow(
             [each for each in young if kinds[each] == "metaranges"],
             [each for each in young if kinds[each] == "ranges"],
@@ -102,7 +102,7 @@ class Mark:
         self._tables_left = len(tables)
 
     def _data(self) -> Iterator[tasks.PartListing]:
-        """Yield each part with the records of its old, unused objects; count all objects."""
+        """Yield each part, with only the records of its old, unused objects; count all objects."""
         work, live = self._reach.work, self._reach.live
         parts = tasks.all_parts(work)
         later: set[str] = set()
@@ -218,7 +218,7 @@ class Reach:
                 found = tasks.list_part(OpenStore(work.store), part._replace(keys=True))
                 keys = dict(zip(split(found.records), found.keys, strict=True))
                 key = keys.get(next(split(listed.records)), DATA)
-                assert part.last_dump is not None  # else none is later
+                assert part.last_dump is not None  # without a dump, no object is later
                 raise LakeFsAhead(work, key, part.last_dump)
 
 
@@ -259,8 +259,8 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
     """Yield garbage other than data objects, tables and unfinished uploads.
 
     Args:
-        reach: has followed all that is in use.
-        roots: the refs and what they reach.
+        reach: the objects in use; all roots have been followed.
+        roots: the roots of the collection.
     """
     work = reach.work
     yield from roots.unneeded
@@ -268,7 +268,7 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
         yield Doomed(info.key, info.size, "statement", info.version)
     for kind in ("incoming", "doctor", "scratch"):
         for info in work.store.list(report.KINDS[kind][0]):
-            # As long as the links of a set are valid, somebody may upload objects with them.
+            # While the links of a set are valid, somebody may upload objects with them.
             needed = LONGEST if is_of_link_set(info.key) else timedelta(0)
             if info.modified_at + needed < work.times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)
@@ -279,7 +279,7 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
     uploads = uploads_of(store)
     if uploads is None:
         return
-    incoming = uploads.iter_unfinished(INCOMING)  # of large objects that are sent to links
+    incoming = uploads.iter_unfinished(INCOMING)  # large objects sent to upload links
     for each in chain(uploads.iter_unfinished(DATA), incoming):
         needed = LONGEST if each.key.startswith(INCOMING) else timedelta(0)
         if each.started_at + needed >= cutoff:
@@ -293,9 +293,11 @@ def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]
 
 
 def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int) -> GarbageSummary:
-    """Summarise by branch and tag what is about to be deleted.
+    """Return a summary, by branch and tag, of the objects that are about to be deleted.
 
     Args:
+        work: the inputs of the collection.
+        roots: the roots of the collection.
         doomed: garbage; only its metaranges are counted.
         objects: number of data objects that are garbage.
     """

@@ -60,10 +60,10 @@ class Times(NamedTuple):
 
     @property
     def cutoff(self) -> datetime:
-        """The time before which an object must have been written to be garbage.
+        """The time before which an object must have been written to count as garbage.
 
-        Younger objects are kept, since a reference to an object may be written some time after the
-        object. A commit may be written some time after its tree, too.
+        Younger objects are kept, because a reference to an object may be written some time after
+        the object, and a commit some time after its tree.
         """
         return self.now - self.grace - 2 * STALE_AFTER
 
@@ -73,11 +73,11 @@ class Work(NamedTuple):
 
     Attributes:
         times: the times that decide which objects are old.
-        rules: retention rules; ``None``: keep the objects of all commits that refs reach.
-        taken: the record of how the namespace was taken over from lakeFS; ``None``: it was not
-            taken over.
-        last_dump: the time of the last refs dump written or restored; ``None``: the namespace was
-            not taken over.
+        rules: retention rules; ``None`` to keep the objects of all commits that refs reach.
+        taken: the record of the take-over from lakeFS; ``None`` if the namespace was not taken
+            over.
+        last_dump: the time of the last refs dump written or restored; ``None`` if the namespace
+            was not taken over.
         known: the refs in the bucket as they were seen before.
         progress: counts the finished parts of the work.
     """
@@ -95,7 +95,7 @@ class Work(NamedTuple):
 
     @property
     def lakefs(self) -> TakenOver | None:
-        """The lakeFS that wrote to the namespace, if it has stopped; its objects may be garbage."""
+        """The record of the take-over if lakeFS has stopped, so that its objects may be garbage."""
         return self.taken if self.taken is not None and self.taken.stopped_at else None
 
     @property
@@ -166,7 +166,7 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None``: no rules, so all reachable commits are kept."""
+    """Return the rules of a namespace; ``None`` if it has none, and keeps all reachable commits."""
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
@@ -244,11 +244,15 @@ class LakeFsAhead(SharedNamespace):
 
 
 def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
-    """Return the error for a namespace that has objects which lakecli never writes.
+    """Return the error for a namespace with objects that lakecli never writes.
+
+    Args:
+        work: the inputs of the collection.
+        foreign: the number of such objects, by kind.
 
     Returns:
-        The error; ``None`` if there are no such objects, or if somebody has confirmed that lakeFS,
-        which wrote them, has stopped.
+        The error; ``None`` if there are no such objects, or if lakeFS wrote them and somebody has
+        confirmed that it has stopped.
     """
     uri, taken = work.store.uri, work.taken
     found = [
@@ -296,7 +300,8 @@ def check_stopped(work: Work, key: str) -> None:
     """Refuse to delete objects of lakeFS if a data object shows that lakeFS still writes.
 
     Args:
-        key: the object with the latest time in its name; ``""``: there is none.
+        work: the inputs of the collection.
+        key: the key of the object with the latest time in its name; ``""`` if there is none.
 
     Raises:
         LakeFsWrites: the object was written after lakeFS was confirmed to have stopped.

@@ -49,7 +49,7 @@ _BATCH: Final = 50_000
 
 
 REFLOG_KEPT: Final = KEPT_FOR
-"""Minimum time for which commits that a ref pointed to are kept; a longer grace period wins."""
+"""Minimum time to keep commits that a ref formerly pointed to; a longer grace period applies."""
 
 _CLOCKS: Final = timedelta(days=1)
 """Allowance for the time between a move and the date of the object that records the move."""
@@ -123,7 +123,7 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
 
     Raises:
         LostHistory: a commit that a ref reaches is missing.
-        DamagedPack: a commit is missing, perhaps because this commit pack is damaged.
+        DamagedPack: a commit is missing, perhaps because it is in this damaged commit pack.
         RefsWentBack: refs are missing, or older than when they were last seen.
         NotOurs: a ref in the bucket is invalid.
         LostDump, BadRecord: a refs dump that is kept, or that lakeFS left, cannot be read.
@@ -306,7 +306,7 @@ def _tokens_of(fields: Mapping[str, object] | None) -> Iterator[bytes]:
 
 
 class Start(NamedTuple):
-    """The commit where a walk starts, and the unix second at which it ends; ``None``: no limit."""
+    """The commit where a walk starts, and the unix time at which it ends; ``None`` for no limit."""
 
     commit_id: CommitId
     since: int | None
@@ -338,7 +338,7 @@ def retained(commits: Mapping[CommitId, Known], starts: Iterable[Start]) -> set[
             commit = _get(commits, commit_id)
             if commit.created_at <= since or not commit.parents:
                 break
-            commit_id = commit.parents[0]  # noqa: PLW2901 - the walk goes on
+            commit_id = commit.parents[0]  # noqa: PLW2901 - continue the walk
     return found
 
 
@@ -385,7 +385,7 @@ def _reach_dumps(work: Work) -> tuple[frozenset[str], frozenset[MetarangeId]]:
             more_tables, more_trees = reach_of_dump(repository.trees, each.manifest)
         except IntegrityError as error:
             if each is left and taken is not None and each.lists == taken.dump.lists:
-                continue  # it came in, and was collected with the dump of the take-over
+                continue  # the take-over restored this dump, whose tables were collected later
             raise kept_dumps.LostDump(each, error) from error
         tables, trees = tables | more_tables, trees | more_trees
     return tables, trees
@@ -397,7 +397,7 @@ def _unneeded(
     """Yield unneeded objects: replaced packs, and expired records of moves and dumps."""
     packs = {info.key.removeprefix(COMMITS): info for info in store.list(COMMITS)}
     for replaced, by in sorted(superseded_packs(store, packs, read.replaces).items()):
-        # A process that listed the packs before the new one was written still reads the old one.
+        # A process that listed the packs before the new pack was written still reads the old one.
         info = packs[replaced]
         if max(info.modified_at, packs[by].modified_at) < times.cutoff:
             yield Doomed(info.key, info.size, "pack", info.version)

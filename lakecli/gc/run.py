@@ -6,8 +6,8 @@ lease is over, the step continues the sweep. If a step is killed at any point, t
 leads to the same result.
 
 `prepare` determines the next step, and `take` takes it. Between these calls, the caller may ask a
-person. A step changes the state only if it is still the state that `prepare` read. So only objects
-are deleted that the person was asked about.
+person for confirmation. A step changes the state only if it is still the state that `prepare` read.
+So no objects are deleted but those that the person has confirmed.
 
 The lists of condemned objects name candidates only. A sweep finds the objects in use by following
 the refs again, and deletes only objects that are still old, still unreached, and not kept.
@@ -69,10 +69,10 @@ class Step(NamedTuple):
     """The next step of a collection, which `take` takes.
 
     Attributes:
-        question: the deletion or the refs that a person has to confirm; ``""``: none.
+        question: the deletion or the refs that a person must confirm; ``""`` if nothing.
         status: the state before the step.
         waits: whether there is nothing to do yet.
-        accepts: the error about missing or older refs that the step accepts; ``None``: no error.
+        accepts: the error about missing or older refs that the step overrides, or ``None``.
     """
 
     question: str
@@ -95,8 +95,8 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
     """Return the next step; this function condemns and deletes nothing.
 
     Raises:
-        UsageError: the grace period is too short or too long; or lakeFS is said to have stopped,
-            but the namespace was not taken over from it; or the retention rules are not valid.
+        UsageError: the grace period is too short or too long; or the caller confirmed that lakeFS
+            has stopped, but the namespace was not taken over; or the retention rules are invalid.
         CannotShare: the store has no working compare-and-set.
         DamagedState: the state is damaged.
         BadRecord: the record of a refs dump that is kept is not valid.
@@ -145,7 +145,10 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
 
 
 def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
-    """Read the inputs of a collection; a dry run uses this machine's clock, to write nothing."""
+    """Read the inputs of a collection.
+
+    A dry run uses this machine's clock, because asking the store for its time writes an object.
+    """
     store = repository.store
     now = repository.lake.runtime.now() if options.dry_run else gc_protocol.store_now(store)
     rules, taken = policy.find_rules(store), find_take_over(store)
@@ -155,7 +158,7 @@ def _begin(repository: Repository, runner: Runner, options: GcOptions) -> Work:
         taken = taken._replace(stopped_at=now)
     last_dump = None if taken is None else find_last_dump(store, taken.dump)
     seen = gc_protocol.look(store)
-    # Nothing younger than this machine's grace period is garbage, whatever the state says.
+    # Objects younger than the requested grace period are never garbage, whatever the state says.
     begun = seen.state.phase is not Phase.IDLE
     times = policy.Times(now, max(options.grace, seen.state.grace) if begun else options.grace)
     known = known_refs.find_known(repository)
@@ -212,7 +215,7 @@ def _accept_refs(step: Step, uncertain: known_refs.UncertainRefs, progress: Prog
         bucket_state.forget_rollback(txn, repository)
     options = step.options._replace(accept_restored=False)
     next_step = prepare(repository, work.runner, options)
-    if next_step.question:  # another machine has condemned, and nobody has confirmed to delete that
+    if next_step.question:  # another machine has condemned objects, which nobody has confirmed
         next_step = next_step._replace(waits=True)
     return take(next_step, progress=progress)._replace(accepted=uncertain.lost)
 
@@ -275,7 +278,8 @@ def _sweep(step: Step, reach: Reach) -> GcReport:
         this.preview()
         return this.result(step.status)
     if seen.state.phase is Phase.CONDEMNED:
-        # Before the sweep begins, as writers wait for its end. A failure changes nothing.
+        # Do this before the sweep begins, because writers wait for its end. A failure changes
+        # nothing.
         repository.lake.runtime.on_step("gc:prepare")
         state.check_lists(repository, seen)
         this.prepare()
@@ -309,9 +313,9 @@ class Sweep:
         self._summary = GarbageSummary()
 
     def prepare(self) -> None:
-        """Follow all roots before the sweep begins, since writers wait until the sweep ends.
+        """Follow all roots before the sweep begins, because writers wait until the sweep ends.
 
-        Tables never change, so `run` reads only tables that came into use after this call.
+        Tables never change, so `find` reads only tables that came into use after this call.
 
         Raises:
             LostHistory, MissingTable, DamagedPack, …: a table or commit to keep is missing or
@@ -341,7 +345,7 @@ class Sweep:
             pass
 
     def run(self, lease: SweepLease) -> None:
-        """Delete what `find` has found, and garbage among data objects and multipart uploads.
+        """Delete the garbage that `find` has found, garbage data objects, and abandoned uploads.
 
         Raises:
             LostMarks: a list of condemned objects is missing or damaged.
@@ -356,7 +360,7 @@ class Sweep:
         self._delete(_garbage(each for each in self._others if each.kind != "metarange"), lease)
         with closing(self._data()) as found:
             for objects in found:
-                lease.renew_if_due()  # there may be nothing to delete for long
+                lease.renew_if_due()  # there may be nothing to delete for a long time
                 self._delete(objects, lease)
         uploads = uploads_of(self._store)
         for key, upload in self._uploads():

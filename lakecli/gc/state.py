@@ -5,7 +5,7 @@ The lists are stored in the bucket so that any machine can continue.
 ::
 
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
-    _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   those of lakeFS: the digest is that of the name
+    _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   data objects of lakeFS, by digests of their names
     _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
     _lakecli/gc/marks/<epoch>-<id>/summary         counts by branch and tag, see `report`
 
@@ -45,7 +45,7 @@ RECORD: Final = DIGEST + 8
 """Size of a record of a list in bytes."""
 
 Garbage = tuple[str, Version]
-"""The key and the version of an object; version ``""``: delete the object whatever its version."""
+"""The key and the version of an object; with version ``""``, any version may be deleted."""
 
 _DATA: Final = "data-"
 _PART: Final = re.compile(r"[0-9a-f]{2}|all|lakefs-[0-9a-z]{3,20}")
@@ -108,8 +108,8 @@ class Marks:
     def newest(self) -> datetime | None:
         """Return when the newest list was written, by the bucket's clock; ``None`` without lists.
 
-        This time cannot be forged. A time in the state could be forged, to make lists written just
-        now look old.
+        This time cannot be forged. A time in the state could be, so that lists written just now
+        would look old.
         """
         return max((info.modified_at for info in self._store.list(self.prefix)), default=None)
 
@@ -238,7 +238,7 @@ class SweepBegan(Refused):
 
 
 _LEFT_FOR: Final = timedelta(days=1)
-"""How long to keep files that an interrupted command left beside the state."""
+"""How long to keep lists and other files that an interrupted command left."""
 
 
 def move_state(repository: Repository, seen: ObservedState, **changes: Any) -> GcState:  # noqa: ANN401
@@ -263,7 +263,7 @@ def status(repository: Repository) -> GcStatus:
 
 
 def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
-    """Return the status that follows from an observed state, without refs dumps."""
+    """Return the status for an observed state, without the fields about refs dumps and lakeFS."""
     state = seen.state
     sweep_at = resume_at = None
     marks = Marks(repository.store, state.mark)
@@ -346,7 +346,10 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     """Delete lists and keeps that no phase needs any more.
 
     Args:
-        ended: the name of the lists of the collection that has just ended; ``""``: none.
+        store: the store of the namespace.
+        state: the present state.
+        now: the time by the store's clock.
+        ended: the name of the lists of the collection that has just ended; ``""`` if none has.
     """
     stale, long_ago = [], now - _LEFT_FOR
     for info in store.list(MARKS):

@@ -1,16 +1,17 @@
 """The work that grows with the data: list data objects, and read trees and ranges.
 
-The functions that take a `Work` run tasks: pure functions of a part, for any runner.
+The functions that take a `Work` run tasks on its runner. A task is a function of a location and a
+part, and can run anywhere.
 
-There are data objects of lakecli and of lakeFS. An object of lakecli has its digest in its key. An
-object of lakeFS, in a namespace that was taken over from lakeFS, has no digest in its key. For such
-an object the digest of its name is used; `layout.lakefs_object` finds the name in the key. A list
-of condemned objects of lakeFS has these digests, and the sweep finds the keys by listing again.
+There are data objects of lakecli and of lakeFS. The key of an object of lakecli contains its
+digest. The key of an object of lakeFS, in a namespace that was taken over, does not. Such an object
+is identified by the digest of its name, which `layout.lakefs_object` finds in the key. A list of
+condemned objects of lakeFS has these digests, and the sweep finds the keys by listing again.
 
-The parts of lakecli's data objects are the prefixes of ``data/``. In a small namespace all objects
-are one part. The objects of lakeFS have separate parts: one part in a small namespace. In a large
-namespace there is a part for each 36 hours, as lakeFS names its partitions by descending time. The
-objects that old servers wrote directly into the namespace are a part, too.
+The data objects of lakecli are divided into parts by the prefixes of ``data/``; a small namespace
+has one part. The objects of lakeFS have parts of their own: one in a small namespace; in a large
+namespace one for each 36 hours, because lakeFS names its partitions by descending time. The objects
+that old servers wrote outside ``data/`` are another part.
 
 A list of objects consists of records of `RECORD` bytes: the digest, and the size (8, big-endian).
 """
@@ -58,7 +59,7 @@ _PARTITIONS_END: Final = 64_060_588_800
 _PREFIX_DIGITS: Final = 3
 _PREFIX_SHIFT: Final = 32 - 5 * _PREFIX_DIGITS
 _AHEAD: Final = timedelta(days=2)
-"""How far in the future the time in a partition's name may be, as a server's clock may be wrong."""
+"""How far in the future the time in a partition's name may be, if a server's clock was wrong."""
 
 
 def _run(work: Work, task: Callable[[Location, P], R], parts: Sequence[P]) -> Iterator[tuple[P, R]]:
@@ -74,14 +75,14 @@ class ListingPart(NamedTuple):
     """A part of the data objects of lakecli or of lakeFS.
 
     Attributes:
-        name: the name of the part's list of condemned objects; of lakecli's: two hex digits, or
-            ``all``.
+        name: the name of the part's list of condemned objects. For objects of lakecli, the name is
+            two hex digits, or ``all``.
         before: time in unix seconds; objects written at or after this time are only counted.
-        keys: whether to return the versions of the old objects, and the keys of lakeFS's; the keys
-            of lakecli's follow from the digests.
+        keys: whether to return the versions of the old objects, and the keys if they are lakeFS's;
+            the keys of lakecli's objects follow from the digests.
         prefix: the prefix of the keys of lakecli's objects; ``""`` for objects of lakeFS.
         last_dump: time of the last refs dump; objects that lakeFS wrote later are only counted.
-        is_later: return as `records` only the objects that lakeFS wrote after `last_dump`.
+        is_later: whether `records` has only the objects that lakeFS wrote after `last_dump`.
     """
 
     name: str
@@ -101,7 +102,8 @@ class PartListing(NamedTuple):
         objects: number of all objects, young ones included.
         size: total size of all objects in bytes.
         foreign: number of objects with names that lakecli does not use.
-        newest: the key of the object of lakeFS with the latest time in its name; ``""``: none.
+        newest: the key of lakeFS's object with the latest time in its name; ``""`` if there is
+            none.
         later: number of objects of lakeFS that are younger than the last refs dump.
         keys: keys of the old objects, if requested; empty if they follow from the digests.
         versions: versions of the old objects, if requested.
@@ -132,7 +134,7 @@ def all_parts(work: Work) -> list[ListingPart]:
 
 
 def recent_lakefs_parts(work: Work) -> list[ListingPart]:
-    """Return the parts of objects that lakeFS may have written since any mark that can be swept."""
+    """Return the parts of objects that lakeFS may have written since the cutoff."""
     return _parts_since(work, work.times.cutoff - _AHEAD)
 
 
@@ -247,7 +249,7 @@ def _iter_lakefs(store: ObjectStore, name: str) -> Iterator[ObjectInfo]:
 
 
 def _old_prefixes() -> Iterator[str]:
-    """Yield prefixes for the keys outside ``data/`` that begin like an ID and contain no slash."""
+    """Yield prefixes that together match all keys outside ``data/`` that begin like a lakeFS ID."""
     folder = layout.DATA.rstrip("/")
     for length in range(len(folder) + 1):
         start = folder[:length]
@@ -256,16 +258,19 @@ def _old_prefixes() -> Iterator[str]:
 
 
 _ADDRESS: Final = re.compile(rb"data/(?:[0-9a-f]{2}/[0-9a-f]{62}|[0-9a-v]{20}/[0-9a-v]{20})")
-"""Addresses of objects that lakecli and lakeFS wrote, in full URIs too."""
+"""Matches the address of an object of lakecli or lakeFS, also within a full URI."""
 
 _OWN_ADDRESS: Final = len("data/") + len("00/") + 62
 
 _OLD_ADDRESS: Final = re.compile(rb"(?<=[\x14\x20/])(?=([0-9a-v]{20}))(?=([0-9a-f]{32}|))")
-"""IDs of objects of old lakeFS servers: after a length in a message, or a slash in a URI."""
+"""Matches the ID of an object of an old lakeFS server.
+
+The ID follows its length in a Protocol Buffers message, or a slash in a URI.
+"""
 
 
 def digests_of(addresses: set[bytes]) -> bytes:
-    """Return the digests that a `DigestSet` has for the objects at some addresses, ascending."""
+    """Return the digests by which a `DigestSet` identifies objects at addresses, ascending."""
     own = [each for each in addresses if len(each) == _OWN_ADDRESS]
     joined = b"".join(sorted(own)).replace(b"data/", b"").replace(b"/", b"")
     digests = bytes.fromhex(joined.decode("ascii"))
@@ -277,7 +282,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
 
 
 def digest_of_key(key: str) -> bytes | None:
-    """Return the digest that a `DigestSet` has for a data object; ``None`` for other keys."""
+    """Return the digest that identifies a data object in a `DigestSet`; ``None`` for other keys."""
     digest = layout.data_digest(key)
     if digest is not None:
         return bytes.fromhex(digest)
@@ -298,7 +303,7 @@ def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
 
 
 KINDS_OF_TABLES: Final = {"ranges": "range", "metaranges": "metarange"}
-"""The kind of garbage that a table is, by the kind that the table's properties name."""
+"""The kind of garbage in `report.KINDS`, by the type in a table's properties."""
 
 _PART_KINDS: Final = 64
 """Number of tables whose kind one task reads."""
@@ -307,7 +312,7 @@ _PART_TABLES: Final = 8
 """Number of trees or ranges that one task reads."""
 
 _INLINE: Final = 4 << 10
-"""Maximum bytes of digests that a task always returns; more go to the scratch prefix, if any."""
+"""Maximum bytes of digests that a task returns if it can write to a scratch prefix instead."""
 
 
 class TablesRead(NamedTuple):
@@ -334,7 +339,7 @@ def iter_trees(work: Work, ids: Iterable[str]) -> Iterator[tuple[Sequence[str], 
 
 
 def read_trees(location: Location, ids: Sequence[str]) -> TablesRead:
-    """Read metaranges; `TablesRead.missing` has the IDs of missing ones."""
+    """Read metaranges, and return the IDs of their ranges; missing ones are in `missing`."""
 
     def ranges_in(tree: str, table: SSTable) -> Iterator[bytes]:
         values = load_metarange(MetarangeId(tree), table).values
@@ -363,12 +368,15 @@ def read_ranges(
 ) -> TablesRead:
     """Search ranges for every text that looks like the address of a data object.
 
-    Values are not decoded, since they contain the address verbatim. If a text only looks like an
-    address, an object that is garbage may be kept because of it; nothing else can happen.
+    Values are not decoded, since they contain the address verbatim. The worst consequence of a text
+    that only looks like an address is that an object that is garbage is kept.
 
     Args:
+        location: the namespace.
+        ids: hex IDs of ranges.
+        must_exist: whether to raise `MissingTable` if a range is missing.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
-        scratch: where to write the digests; ``None``: they are returned.
+        scratch: the prefix to write many digests to; ``None`` to return all of them.
 
     Raises:
         MissingTable: a range that must exist is missing.
@@ -430,7 +438,10 @@ def kinds_of(
     Tables of lakeFS may be garbage if lakeFS has stopped.
 
     Args:
-        renewed: the tables whose date a writer has renewed.
+        work: the inputs of the collection.
+        tables: the listed tables, by hex ID.
+        ids: hex IDs of the tables to look at.
+        renewed: hex IDs of tables whose date a writer of lakecli has renewed.
 
     Raises:
         LakeFsWrites: lakeFS wrote a table after it was confirmed to have stopped.
@@ -463,7 +474,7 @@ class TableKind(NamedTuple):
 def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[TableKind]:
     """Return the kinds of tables by their properties; an unreadable table is not lakecli's.
 
-    Objects that are larger than any table are left out unread.
+    Objects that are larger than any table are left out without reading them.
     """
     found = []
     for table_id, size in part:
