@@ -4,15 +4,15 @@ Spark plans a data source in a separate Python process without a session, so the
 ask Spark anything. Therefore it writes tables but does not read them. `lakecli.spark.read_table`,
 which can ask Spark, reads tables.
 
-When the DataFrame is created, the driver looks up commits and refs in the local store. All actions
-on the DataFrame, on all executors, read that state.
+When a DataFrame is created, the driver looks up commits and refs in the local store. All actions
+on the DataFrame, on all executors, read this state.
 
 The driver reads the rows of commits and refs from the local store. Executors read entries (module
 `entries`) and differences, one interval of keys per task. `SourceTableWriter` writes tables.
 
-The data source accepts no filters from Spark. Spark stores the plan of a Python data source with
-the loaded DataFrame, so rows that are skipped for the filter of one query would be missing in all
-other queries on the same DataFrame.
+The data source accepts no filters from Spark. Spark keeps the plan of a Python data source with the
+loaded DataFrame. So rows that the filter of one query excludes would be missing in all other
+queries on the same DataFrame.
 """
 
 import getpass
@@ -64,12 +64,12 @@ class LakefsSource(datasource.DataSource):
         what: ``entries`` (the default), ``commits`` or ``refs``.
         diff: ``LEFT...RIGHT`` or ``LEFT..RIGHT``: differences, in Git's sense of the dots.
         columns: names of columns, separated by commas; only these columns are decoded.
-        prefix: is appended to the prefix in the URI; only ranges with such paths are read.
+        prefix: text to append to the prefix in the URI; only ranges with such paths are read.
         entriesPerPartition: approximate number of entries in a partition; by default 524,288.
     """
 
     home: str | None = None
-    """The default of the option ``home``."""
+    """The default value of the option ``home``."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -78,7 +78,7 @@ class LakefsSource(datasource.DataSource):
         try:
             self._open()
         except LakeError as error:
-            # Whether this is for reading is not known yet: a table that is written may not exist.
+            # Raise the error only when reading: for a write, the table need not exist yet.
             self._failure = dump_error(error)
 
     def _open(self) -> None:
@@ -187,14 +187,14 @@ def _positive(text: str) -> int:
 Row = dict[str, Any]
 
 ROWS: Final = 1_000
-"""The most commits or refs in one partition."""
+"""The maximum number of commits or refs in one partition."""
 
 BATCH: Final = 8_192
-"""The most differences in one record batch."""
+"""The maximum number of differences in one record batch."""
 
 
 def look_at_commits(uri: str, home: str | None) -> list[Row]:
-    """Return the commits that a ref reaches, newest first; by default, the default branch."""
+    """Return the commits that a ref reaches, newest first; without a ref, the default branch."""
     with opened(uri, home=home) as repository:
         ref = parse(uri, anywhere=True).ref or repository.record.default_branch
         with log(repository, ref, LogOptions()) as commits:
@@ -216,7 +216,7 @@ def look_at_refs(uri: str, home: str | None) -> list[Row]:
 
 @dataclass(eq=False)
 class RecordsReader(DataSourceReader):
-    """Reads commits or refs, whose rows the driver puts into the partitions."""
+    """Reads commits or refs; the partitions contain the rows, which the driver has read."""
 
     rows: list[Row]
     columns: StructType
@@ -319,7 +319,7 @@ def _batch(schema: pa.Schema, rows: list[Row]) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         values = [row[field.name] for row in rows]
-        if field.name == "path":  # bytes: Spark's strings need not be UTF-8
+        if field.name == "path":  # paths are bytes, and Spark's strings need not be UTF-8
             arrays.append(pa.array(values, pa.binary()).view(pa.string()))
         else:
             arrays.append(pa.array(values, field.type))
@@ -334,10 +334,10 @@ WRITE_OPTIONS: Final = {
         *("txnAppId", "txnVersion"),
     )
 }
-"""The options of a write, by their names in lower case."""
+"""The names of the options of a write, by their lower-case form."""
 
 _TEXT_TYPES: Final = frozenset({"string", "byte", "short", "integer", "long", "boolean", "date"})
-"""Types of partition columns that Arrow writes as Spark does."""
+"""Types of partition columns that Arrow converts to the same text as Spark does."""
 
 
 @dataclass
@@ -362,7 +362,7 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         self._mode = _mode_of(options, overwrite=overwrite)
         self._base = options.get("expected", "")
         _check_partition_types(schema, self._by)
-        parsed = parse_path(self._uri, allow_empty=True)  # a namespace without a clone is only read
+        parsed = parse_path(self._uri, allow_empty=True)  # `NAMESPACE@REF` is read-only
         self._branch, self._prefix = ref_of(parsed), as_directory(parsed.path or b"")
         with opened(self._uri, home=self._home) as repository:
             check = self._check(repository)
@@ -397,7 +397,7 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
             return _Files(self._writer.write_task(self._arranged(iterator)))
 
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows with the partition columns as text before the others.
+        """Yield rows sorted by the partition columns, which come first and are converted to text.
 
         Spark does not sort rows for data sources in Python, so this method sorts them, in groups of
         about `ROW_GROUP` bytes.

@@ -30,10 +30,10 @@ from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
 
 SHARE: Final = 524_288
-"""The approximate number of entries of a task: half a second of work."""
+"""The approximate number of entries per task, which take about half a second."""
 
 STAGED_BATCH: Final = 8_192
-"""The most staged records in one partition."""
+"""The maximum number of staged records in one partition."""
 
 
 def read_entries(
@@ -72,7 +72,7 @@ class Snapshot(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The keys from `start` up to but excluding `stop`; ``None``: there is no upper limit."""
+    """The keys from `start` (inclusive) to `stop` (exclusive); ``None`` means no upper limit."""
 
     start: bytes = b""
     stop: bytes | None = None
@@ -82,7 +82,9 @@ def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Sna
     """Resolve a ref to a snapshot of the paths below a prefix.
 
     Args:
-        prefix: is appended to the prefix in the URI.
+        uri: ``lakefs://REPOSITORY/REF[/PREFIX]``, or ``NAMESPACE@REF[/PREFIX]``.
+        home: directory of lakecli's data; ``None`` for the default.
+        prefix: text to append to the prefix in the URI.
     """
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     below = (parsed.path or b"") + os.fsencode(prefix)
@@ -106,7 +108,7 @@ class CommittedRanges(NamedTuple):
 
 
 class StagedEntries(NamedTuple):
-    """Staged records, none of them a tombstone."""
+    """Paths and encoded entries of staged changes, without tombstones."""
 
     keys: list[bytes]
     values: list[bytes]
@@ -114,7 +116,7 @@ class StagedEntries(NamedTuple):
 
 @dataclass(eq=False)
 class EntriesReader(DataSourceReader):
-    """Reads the entries of a snapshot, with any of the columns in any order.
+    """Reads the entries of a snapshot, with any selection of the columns.
 
     A partition has about `entries_per_partition` committed entries.
     """

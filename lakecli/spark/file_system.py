@@ -5,10 +5,10 @@ compiles this class for the session, so lakecli distributes no compiled class. T
 files is passed in the options of its DataFrame: these options apply to one reading only, and Spark
 does not log their text.
 
-Executors open an object by Spark's own connector if Spark has a connector for the store that
-accepts the object's name. Otherwise a process of lakecli opens the object, which needs lakecli in
-the executors' Python, and credentials. Spark does not verify the bytes that it reads. So before
-Spark opens an object outside the namespace, the object is compared with its recorded checksum.
+Executors open an object with Spark's own connector if Spark has one for the store that accepts the
+object's name. Otherwise a lakecli process opens the object, which needs lakecli in the executors'
+Python, and credentials. Spark does not verify the data that it reads. So an object outside the
+namespace is compared with its recorded state before Spark may open it.
 """
 
 import json
@@ -78,7 +78,8 @@ def mount(
     """Return a path at which Spark finds the files of a table, and the options for reading it.
 
     Args:
-        native: whether Spark's own connectors open the objects; ``None``: if they can.
+        native: whether Spark's own connectors open the objects; ``None`` to use them where
+            possible.
 
     Raises:
         IntegrityError: an object outside the namespace, which a connector would open, has changed.
@@ -168,7 +169,7 @@ def _jar(jvm: Any) -> Path:  # noqa: ANN401
     """Return a JAR with the compiled class.
 
     Args:
-        jvm: the JVM of the session, whose compiler is used; ``None``: start another Java.
+        jvm: the JVM of the session, which compiles the class; ``None`` to start a JVM for that.
     """
     scratch = Path(_scratch().name)
     source = (resources("lakecli.spark") / "TableFileSystem.java").read_text(encoding="utf-8")
@@ -206,10 +207,10 @@ def _own_java(cache: Path) -> JavaGateway:
 
 
 def _find_scheme(spark: SparkSession, kind: str) -> str:
-    """Return the scheme of URIs for which the session has a connector to a kind of store."""
+    """Return a URI scheme for a kind of store for which the session has a connector."""
     schemes = _SCHEMES[kind]
     if is_connect(spark):
-        return schemes[0]  # the class asks there
+        return schemes[0]  # on the server, `TableFileSystem` looks for a connector
     hadoop = jvm_of(spark).org.apache.hadoop
     conf = session_state(spark).newHadoopConf()
     for scheme in schemes:
@@ -250,7 +251,7 @@ def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
 
 
 def _check(repository: Repository, files: Sequence[TableFile]) -> None:
-    """Compare files outside the namespace with their records, before Spark reads.
+    """Compare files outside the namespace with their recorded state, before Spark reads them.
 
     Spark opens a file by its path alone, so later changes of the file are not noticed.
 

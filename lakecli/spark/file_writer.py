@@ -43,7 +43,7 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""
 
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
-"""Parquet types for which no minimum and maximum are written: Arrow would leave NaN out."""
+"""Parquet types without minimum and maximum, because Arrow leaves NaN out of them."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
@@ -51,9 +51,9 @@ _VALUE: Final = "value"
 _COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
 _TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
 _NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
-"""Types that cannot be written as CSV; neither can Spark write them."""
+"""Types that cannot be written as CSV, not by Spark either."""
 _NOT_IN_NAMES: Final = _NOT_IN_CSV | {"binary"}
-"""Types not allowed in a path; Spark allows bytes, but changes bytes that are not UTF-8."""
+"""Types not allowed as partition columns; Spark allows binary, but alters bytes outside UTF-8."""
 
 RESULT: Final = "path string, checksum string, size bigint, rows bigint"
 """The columns of a task's result: one row for each uploaded file, an `UploadedFile`."""
@@ -98,9 +98,13 @@ def layout_of(
     options: Mapping[str, Any],
     version: str,
 ) -> FileLayout:
-    """Return the layout of the files, but without the header line of CSV files.
+    """Return the layout of a table's files; the caller adds the header line of CSV files.
 
     Args:
+        schema: the schema of the rows.
+        format: ``parquet``, ``csv`` or ``json``.
+        partition_by: the names of the partition columns.
+        options: the options of the write, such as ``compression``.
         version: the version of Spark, which is recorded in Parquet files.
 
     Raises:
@@ -167,7 +171,7 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
 
 
 def _max_rows(text: str) -> int:
-    """Return the maximum number of rows in a file, 0 for no limit (a negative number in Spark)."""
+    """Return the maximum number of rows in a file; 0 means no limit, as do negative numbers."""
     try:
         return max(0, int(text))
     except ValueError:
@@ -191,7 +195,7 @@ def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: 
 
 
 def header_of(frame: DataFrame, *, partition_by: Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return the header line of CSV files, quoted as by Spark; ``""`` if no header is wanted."""
+    """Return the header line of CSV files, quoted as Spark does; ``""`` if none is requested."""
     given = {name.lower(): str(value) for name, value in options.items()}
     if given.get("header", "false").lower() != "true":
         return ""
@@ -210,7 +214,7 @@ def arranged(frame: DataFrame, layout: FileLayout, options: Mapping[str, str]) -
     if layout.format != "parquet":
         to_text = functions.to_json if layout.format == "json" else functions.to_csv
         data = [to_text(functions.struct(*data), dict(options))]
-    # PySpark takes a dot in a name of these rows for a field; the writer goes by positions.
+    # PySpark would take a dot in a column's name for a nested field. The writer uses positions.
     columns = [each.alias(f"__lakecli_{at}") for at, each in enumerate([*directories, *data])]
     rows = frame.select(*columns)
     names = rows.columns[: len(directories)]
@@ -223,7 +227,11 @@ def escape(text: str) -> str:
 
 
 class TableFileWriter(NamedTuple):
-    """The function for ``mapInArrow`` that writes a table; `write_id` makes file names unique."""
+    """A function for ``mapInArrow`` that writes the rows of a task to files, and uploads the files.
+
+    Attributes:
+        write_id: a unique text in the names of the files.
+    """
 
     location: StoreLocation
     layout: FileLayout
@@ -331,7 +339,7 @@ class _TaskFiles:
     def finish(self) -> list[UploadedFile]:
         """Make the files durable, claim them, and return them."""
         if self._task == 0 and not self._layout.partition_by and not self._done:
-            self.begin("")  # unless it is open
+            self.begin("")
         self._end()
         self._ingest.flush([ingested for _, ingested, _ in self._done])
         return [UploadedFile(path, each.digest, each.size, rows) for path, each, rows in self._done]
@@ -360,7 +368,7 @@ class _ParquetFile:
             store_schema=False,
             write_statistics=_columns_with_statistics(schema) or False,
         )
-        # Without the schema of Arrow, its metadata are not stored either.
+        # With `store_schema=False`, Arrow does not write the metadata of the schema.
         self._writer.add_key_value_metadata(schema.metadata or {})
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
@@ -404,7 +412,7 @@ class _TextFile:
         self._plain = path.open("wb")
         self._file: BinaryIO = self._plain
         if layout.compression == "gzip":
-            # Without a timestamp, so that the same rows give the same bytes.
+            # No timestamp, so that the same rows result in the same bytes.
             packed = gzip.GzipFile("", "wb", fileobj=self._plain, mtime=0)
             self._file = cast("BinaryIO", packed)
         if layout.header:

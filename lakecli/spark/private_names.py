@@ -1,8 +1,11 @@
 """The private names of PySpark that lakecli uses; only this module uses private names.
 
-PySpark has no public access to the query plan of a DataFrame, in which lakecli records the commit
-of the rows; to the driver's JVM, into which lakecli loads a file system; to Hadoop's list of
-connectors; and to the active session.
+PySpark has no public API for
+
+- the query plan of a DataFrame, in which lakecli records the commit of the rows;
+- the driver's JVM, into which lakecli loads a file system;
+- Hadoop's list of connectors;
+- the active session.
 """
 
 from collections.abc import Iterator
@@ -40,7 +43,7 @@ def made_active(spark: SparkSession) -> Iterator[None]:
 
 
 def analyzed_plan(frame: DataFrame) -> Any:  # noqa: ANN401
-    """Return the plan of a DataFrame with all names resolved."""
+    """Return the query plan of a DataFrame, with all names resolved."""
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001
 
 

@@ -14,7 +14,7 @@ from lakecli.errors import UsageError
 from lakecli.exports.entry_columns import columns_of, paths_of
 
 Records = tuple[list[bytes], list[bytes]]
-"""Keys and values."""
+"""Keys and values of records, two lists of the same length."""
 
 ENTRIES: Final = "entries"
 COMMITS: Final = "commits"
@@ -42,10 +42,10 @@ RANGE_ID: Final = "range_id"
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 BATCH: Final = 16_384
-"""The number of records that are decoded together; the last block may exceed it."""
+"""The number of records at which a batch is complete; its last block may exceed the number."""
 
 BATCH_SIZE: Final = 64 << 20
-"""Bytes of keys and values that are decoded together; the last block may exceed them."""
+"""The bytes of keys and values at which a batch is complete; its last block may exceed them."""
 
 
 def chosen(what: str, columns: str) -> str:
@@ -70,7 +70,7 @@ def chosen(what: str, columns: str) -> str:
 
 
 def check_schema(what: str, schema: StructType) -> None:
-    """Raise `UsageError` if a schema has a column or a type that a kind of rows does not have."""
+    """Raise `UsageError` unless each column of a schema is a column of `what` with that type."""
     known = COLUMNS[what]
     for field in schema.fields:
         expected = known.get(field.name)

@@ -1,4 +1,4 @@
-"""Check that rows have the column names and types of the table to which they are added.
+"""Check that rows have the column names and types of the table that they are added to.
 
 The schema of a table is the schema of its newest file: the first file with the highest generation
 in its name. A file without a generation in its name counts as older than all others. For CSV the
@@ -146,7 +146,7 @@ class SchemaCheck:
         result = []
         for field in stored.fields:
             if field.name.lower() in self._by:
-                continue  # the directories have it, and those come first
+                continue  # a partition column, which was checked before
             own = present.pop(field.name.lower(), None)
             if own is None and not self._merges:
                 raise SchemaMismatch(
@@ -199,7 +199,7 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
-    """Return the type that Spark's ``mergeSchema`` makes of two types; ``None`` if it fails."""
+    """Return the common type by the rules of Spark's ``mergeSchema``; ``None`` if there is none."""
     if _same_type(left, right):
         return left
     if isinstance(left, DecimalType) and isinstance(right, DecimalType):

@@ -25,7 +25,7 @@ _ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 GIVE_SCHEMA: Final = 'give the schema: schema="id INT, …"'
 
 AT_ONCE: Final = 8
-"""The number of footers that are read in parallel, because each request takes a while."""
+"""The number of footers to read in parallel."""
 
 _SELECTING: Final = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
 """Options that make Spark leave out files."""
@@ -77,9 +77,10 @@ def check_schemas(
     default = str(spark.conf.get("spark.sql.parquet.mergeSchema", "false"))
     present = [file for file in files if file.size]  # Spark ignores empty files
     if flags.get("mergeschema", default).lower() != "true" and _SELECTING.isdisjoint(flags):
-        # The first one by name; without partition columns the first one in no directory.
+        # Spark reads the schema of the first file by name, or of the first file that is in no
+        # directory, if there are no partition columns. Check both.
         alone = [file for file in present if not file.directory]
-        by_name = partial(min, key=lambda file: file.name.encode("utf-16-be"))  # as Java compares
+        by_name = partial(min, key=lambda file: file.name.encode("utf-16-be"))  # Java's order
         present = [by_name(each) for each in (present, alone) if each]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in pool.map(check, present):
@@ -103,7 +104,7 @@ def recorded_in(location: StoreLocation, file: TableFile) -> StructType:
 
 
 def _recorded(footer: bytes, name: str) -> bytes | None:
-    """Return the schema in the footer of a Parquet file, as JSON."""
+    """Return the JSON of Spark's schema in the footer of a Parquet file, or ``None``."""
     try:
         metadata: dict[bytes, bytes] | None = pq.read_metadata(pa.BufferReader(footer)).metadata
     except (pa.ArrowException, OSError) as error:  # Arrow raises both
@@ -162,7 +163,7 @@ def _check_classes(parsed: Any, name: str) -> None:  # noqa: ANN401 - JSON
 
 
 def nullable(kind: DataType) -> DataType:
-    """Return the same type, with fields, elements and values that may all be null."""
+    """Return a type with all its fields, elements and values made nullable."""
     if isinstance(kind, ArrayType):
         return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):

@@ -46,10 +46,10 @@ _HINTS: Final = {
     "COLUMN_ALREADY_EXISTS": "set spark.sql.caseSensitive to true",
     "UNABLE_TO_INFER_SCHEMA": 'check the format, or give the schema: schema="id INT, …"',
 }
-"""Hints by a text that Spark's error contains."""
+"""Hints for errors of Spark, by a text that the error contains."""
 
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
-"""The environment variable with which PySpark sends errors without a traceback."""
+"""The environment variable that makes PySpark's workers send errors without a traceback."""
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -63,7 +63,7 @@ def user_of(spark: SparkSession) -> str:
 
 
 def check_server(spark: SparkSession) -> None:
-    """Raise `Unsupported` if the Spark Connect server has no Java, so it is not Apache Spark."""
+    """Raise `Unsupported` if a Spark Connect server cannot call Java, so is not Apache Spark."""
     if not is_connect(spark):
         return
     try:
@@ -113,7 +113,7 @@ def option_text(value: object) -> str:
 
 
 def names_of(given: Sequence[str]) -> list[str]:
-    """Return a list of column names; a string is a single name, as in Spark."""
+    """Return column names as a list; a string counts as a single name, as in Spark."""
     return [given] if isinstance(given, str) else list(given)
 
 
@@ -184,16 +184,18 @@ def unlogged() -> Iterator[None]:
 def read_parts(
     spark: SparkSession, read: Callable[[P], Iterator[Any]], parts: Sequence[P], schema: StructType
 ) -> DataFrame:
-    """Return the rows of all parts; each part is a task.
+    """Return a DataFrame of the rows of all parts; each part is read by one task.
 
     Args:
+        spark: the session.
         read: a picklable function that yields the record batches of a part.
         parts: the picklable arguments for `read`.
+        schema: the schema of the rows.
     """
     packed = pickle.dumps((read, parts))
     hint = environment_hint()
 
-    # A nested function, so that it travels by value.
+    # A nested function, because such functions are pickled by value, without importing lakecli.
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         try:
             read_part, all_parts = pickle.loads(packed)  # noqa: S301 - made by the driver, above
@@ -213,9 +215,8 @@ def read_parts(
 def told() -> Iterator[None]:
     """Make a worker send an error of lakecli as its message and hint, without a traceback.
 
-    After an error, an environment variable that hides tracebacks stays set, but then the worker
-    ends anyway. Spark's own setting for this purpose would also hide the tracebacks of the user's
-    functions.
+    After an error, the environment variable that hides tracebacks stays set; this is harmless,
+    because the worker ends. Spark's own setting would also hide tracebacks of the user's functions.
     """
     try:
         with hints_told():

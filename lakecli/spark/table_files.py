@@ -31,11 +31,11 @@ _TAIL: Final = 64 << 10
 def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Origin | None]":
     """Return the files that Spark would read below a path, and the origin of the rows.
 
-    The ref is resolved once, by this function. If the path is the path of an object, the table is
-    this one file. The files are sorted by name.
+    This function resolves the ref once. If the path names an object, the table is this one file.
+    The files are sorted by name.
 
     Returns:
-        The files, and the commit at the head of the branch; ``None`` if the ref is not a branch.
+        The files, and the head of the branch as the origin; ``None`` if the ref is not a branch.
 
     Raises:
         UsageError: a name is not UTF-8, or not valid as the name of a file in a directory.
@@ -50,7 +50,7 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
         alone = None if found or path == below else view.find(path)
         if alone is not None:
             found = [(path.rpartition(b"/")[2], alone)]
-        branch = None  # nobody writes back what is read without a clone
+        branch = None  # without a clone, nothing can be written back
         if parsed.namespace is None:
             branch = repository.refs(view.txn).find_branch(ref_of(parsed))
         origin = branch and Origin(repository.record.name, branch.name, view.commit.id)

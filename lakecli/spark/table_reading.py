@@ -1,4 +1,4 @@
-"""Read a table's data at any ref, like a directory with the same files.
+"""Read a table's data at any ref, as Spark reads a directory with the same files.
 
 Spark itself lists the files, infers the schema and the partition columns, and reads the rows, all
 from the file system that the module `file_system` provides.
@@ -105,7 +105,13 @@ def load(
     """Return the rows of a table's files, read by Spark as from a directory of these files.
 
     Args:
-        native: whether Spark's own connectors open the objects; ``None``: Spark's connectors if
+        spark: the session.
+        repository: the repository of the table.
+        files: the files of the table.
+        format: ``parquet``, ``csv`` or ``json``.
+        schema: the schema of the rows; ``None`` to let Spark infer it.
+        options: options of Spark's reader.
+        native: whether Spark's own connectors open the objects; ``None`` to use them where
             possible.
     """
     if "basepath" in sessions.lower_case(options):

@@ -14,8 +14,8 @@ The base is the argument ``expected=``. By default, it is the commit of this bra
 rows were read, or the oldest of several such commits. If the rows come from no commit of this
 branch, the base is the head when the call began.
 
-Batches of a stream are written exactly once: the metadata of a commit record the application and
-the version of the batch, so this record is shared, merged and reset with the branch. A record
+Batches of a stream are written exactly once. The metadata of a commit records the application and
+the version of the batch, so this record is pushed, merged and reset with the branch. A record
 applies to one table, because one batch may write several tables.
 """
 
@@ -51,7 +51,7 @@ Addition = tuple[bytes, ClaimedValue]
 MODES: Final = ("error", "append", "overwrite", "overwrite_partitions", "ignore")
 
 MAX_LISTED: Final = 1_000
-"""The most paths that a conflict error lists."""
+"""The maximum number of paths that a conflict error lists."""
 
 _PART: Final = b"part-"
 
@@ -72,9 +72,12 @@ class WriteTarget:
     """The path of a branch to which rows are written, and the mode of the write.
 
     Args:
+        repository: the repository of the branch.
+        branch: the name of the branch.
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
-        batch: the batch of a stream that is written exactly once; ``None`` for other writes.
-        check: called with the present view of the branch, before files are added to existing files.
+        mode: one of `MODES`.
+        batch: the batch of a stream to write exactly once; ``None`` for other writes.
+        check: checks the rows against a view of the branch, before files are added to others.
     """
 
     def __init__(
@@ -108,9 +111,9 @@ class WriteTarget:
         """Choose the base commit, and reject a write that cannot succeed before computing rows.
 
         Args:
-            expected: a ref expression that names the base; ``""``: the default base.
+            expected: a ref expression that names the base; ``""`` for the default base.
             read: the commits from which the rows were read.
-            commits: whether the changes are to be committed, and not only staged.
+            commits: whether the changes will be committed, rather than only staged.
 
         Returns:
             Whether there is something to do.
@@ -264,7 +267,7 @@ class WriteTarget:
 
 
 def _named(path: bytes, head: Commit) -> bytes:
-    """Return the path that a file gets in a commit on top of a head."""
+    """Return the path of a new file in the commit after `head`, with its generation in the name."""
     directory, slash, name = path.rpartition(b"/")
     number = head.generation + 1
     return b"%b%b%b%08d-%b" % (directory, slash, _PART, number, name.removeprefix(_PART))

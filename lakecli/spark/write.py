@@ -72,8 +72,8 @@ def write_table(
     """Write a DataFrame below a path of a branch, in one commit.
 
     With the setting ``sync = auto`` the repository fetches first, and the commit moves the branch
-    in the bucket, too, as ``lakecli commit`` does. If the bucket cannot be reached then, the branch
-    does not move.
+    in the bucket, too, as ``lakecli commit`` does. If the bucket is unreachable at that moment, the
+    branch does not move.
 
     Within a block of ``fs.committing`` on the branch, the changes become part of the block's
     commit, and this call makes no commit.
@@ -188,14 +188,14 @@ def commit_files(
     text = message or f"Write {rows} rows to {uri.removeprefix('lakefs://')}"
     additions = _claimed(repository, target, files)
     made = partial(target.commit, additions, message=text, committer=committer, metadata=metadata)
-    # Nothing has moved if the store is unreachable, so the whole commit can be repeated.
+    # If the store was unreachable, nothing has changed, so the whole commit can be retried.
     return Retries(DRIVERS).call(made)
 
 
 def _claimed(
     repository: Repository, target: WriteTarget, files: Sequence[UploadedFile]
 ) -> list[tuple[bytes, ClaimedValue]]:
-    """Claim the objects of files again, because much time may have passed since the upload."""
+    """Return new entries for files, and claim their objects again, as uploads may take long."""
     entries = file_writer.new_entries(repository, target.prefix, files)
     return Retries(DRIVERS).call(partial(claim_values, repository, entries))
 
@@ -206,7 +206,7 @@ def _upload(
     layout: file_writer.FileLayout,
     options: Mapping[str, Any],
 ) -> list[UploadedFile]:
-    """Write and upload all rows."""
+    """Write all rows to files on executors, upload the files, and return them."""
     writer = TableFileWriter.of(repository, layout)
     given = {name: option_text(value) for name, value in options.items()}
     rows = file_writer.arranged(frame, layout, given)
