@@ -1,9 +1,9 @@
 """Check that everything a repository's refs reach is in the bucket and matches its name.
 
-Data objects come first: a listing of ``data/`` is stored in an index on disk. With `hash_data`,
-every byte of the objects is read, too. Then every ref, its commits, their metaranges and their
-ranges are checked, each only once, however many commits share it. Every entry is looked up in the
-index. Staged entries are checked too. Everything is read from the bucket, not from the cache.
+Data objects come first: a listing of ``data/`` is stored in an index on disk. With `hash_data`, the
+contents of the objects are read, too. Then every ref, its commits, their metaranges and their
+ranges are checked, each only once, however many commits share it. Every entry, staged ones
+included, is looked up in the index. Everything is read from the bucket, not from the cache.
 
 Last come the ref objects and commit packs that clones share in the bucket. Every ref object must be
 valid. Its commit must be in a pack, and so must all ancestors of the commit. The commit's tree must
@@ -75,12 +75,15 @@ def fsck(
     """Yield the problems of a repository as they are found.
 
     Args:
+        repository: the repository to check.
         hash_data: read data objects and compare their BLAKE3 digests with their names.
         sample: the share of the data objects to read, from 0 to 1.
         external: request every object outside the namespace and compare it with its entry.
-        runner: does the work that grows with the data; ``None``: this process, one part at a time.
-        progress: shows the objects and bytes that are hashed; without `hash_data`, the entries that
-            are checked.
+        runner: does the work that grows with the data; ``None`` for this process, which does one
+            part at a time.
+        counts: updated with the numbers of checked objects.
+        progress: shows the number and size of hashed objects; without `hash_data`, the number of
+            checked entries.
 
     Raises:
         Unreachable: the store does not answer.
@@ -136,8 +139,8 @@ class _Checker:
     """One check of one repository; each commit, metarange and range is checked once.
 
     Args:
-        reads_external: whether objects outside the namespace are read; ``None``: they are not even
-            requested.
+        reads_external: whether to read objects outside the namespace; ``False`` requests only their
+            metadata, and ``None`` does not even request that.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -168,7 +171,7 @@ class _Checker:
         self._collected: set[str] = set()
 
     def report(self, finding: Finding) -> Iterator[Finding]:
-        """Yield a finding, unless it was reported already."""
+        """Yield and count a finding, unless it was reported before."""
         identity = (finding.kind, finding.name, finding.path)
         if identity in self._reported:
             return
@@ -192,7 +195,7 @@ class _Checker:
             what = f"the namespace belongs to repository {owner}" if owner else "missing"
             yield from self.report(Finding("repository", layout.REPOSITORY, what))
         try:
-            with suppress(Refused):  # a newer lakecli wrote it
+            with suppress(Refused):  # a newer lakecli wrote the object
                 read_evidence(self._store)
         except IntegrityError as error:
             yield from self.report(Finding("repository", layout.SHARING, error.message))
@@ -256,7 +259,7 @@ class _Checker:
             yield from self._check_entry(CheckedEntry(path, *entry[:4]), branch.name, None)
 
     def _check_history(self, name: str, head: Commit) -> Iterator[Finding]:
-        """Check the ancestors of a head that no other head has reached before."""
+        """Check the ancestors of a head that were not checked yet."""
         waiting = list(head.parents)
         while waiting:
             commit_id = waiting.pop()
@@ -356,9 +359,9 @@ class _Checker:
     def _is_collected(self, address: str, commit_id: CommitId | None) -> bool:
         """Return whether lakeFS's garbage collection may have deleted a missing object; count it.
 
-        That is possible only if lakeFS worked in the namespace, and no branch, tag or staged change
-        needs the object. The objects that branches, tags and staged changes need are known already,
-        since heads and staged changes are checked first.
+        This is possible only if lakeFS used the namespace, and no branch, tag or staged change
+        needs the object. Those that need it are known already, because heads and staged changes are
+        checked first.
         """
         is_needed = commit_id is None or commit_id in self._head_commits or address in self.damaged
         if is_needed or not self._is_of_lakefs:
@@ -414,10 +417,12 @@ def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
 def check_shared(
     repository: Repository, txn: ReadTransaction, *, checked: Collection[MetarangeId]
 ) -> Iterator[Finding]:
-    """Yield the problems of the rules about refs, the refs and the packs in the bucket.
+    """Yield the problems of objects that clones share in the bucket: policy, refs and packs.
 
     Args:
-        checked: trees of this clone's heads, which were checked already.
+        repository: the repository to check.
+        txn: a transaction of the local store.
+        checked: trees of this clone's heads, which were checked before.
     """
     store = repository.store
     try:
@@ -442,7 +447,7 @@ def check_shared(
         if key not in seen and find_ref(store, tracked.kind, tracked.name) is None:
             what = "missing; a deleted ref leaves an object behind"
             yield Finding("ref", key, what, ref=tracked.name)
-    # After the refs: a push writes the commits before it moves the ref.
+    # Read the packs after the refs: a push writes the commits before it moves the ref.
     packs = read_packs(store)
     for pack in packs.bad:
         yield Finding("pack", layout.pack_key(pack.name), pack.what)
@@ -479,7 +484,7 @@ def _check_trees(
     heads: list[tuple[str, str, CommitId]],
     checked: set[MetarangeId],
 ) -> Iterator[Finding]:
-    """Check the metaranges of heads; for refs of this clone, check their ranges, too."""
+    """Check the metaranges of heads in the bucket that are not heads of this clone."""
     for _, name, head in heads:
         tree = packs.trees.get(head)
         if not tree or tree in checked:
@@ -492,7 +497,7 @@ def _check_trees(
 def _check_believed(
     repository: Repository, txn: ReadTransaction, packs: Packs
 ) -> Iterator[Finding]:
-    """Check that every commit that this clone has recorded as packed is in a pack in the bucket."""
+    """Check that the bucket's packs have all commits that this clone has recorded as packed."""
     bad = {pack.name for pack in packs.bad}
     for pack_id, believed in sorted(believed_packs(repository, txn).items()):
         count = len(believed - packs.parents.keys())

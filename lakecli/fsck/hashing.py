@@ -1,8 +1,8 @@
-"""Data objects that are read and compared with their names, in parts of bounded size.
+"""Read data objects and compare them with their names, in parts of bounded size.
 
 The names of objects that lakeFS wrote are not digests. The contents of these objects are compared
-with the checksum of an entry. An equal checksum proves that the bytes are right; a different one
-does not prove that they are damaged.
+with the checksum of an entry. A matching checksum proves that the contents are right; a different
+one does not prove that they are damaged.
 
 In this process a part is a list of keys. For executors a part is an interval of keys: one task
 lists a part of ``data/`` and divides it into intervals; other tasks list the intervals again and
@@ -28,7 +28,10 @@ from lakecli.stores.streams import groups_of
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
-"""Maximum number and total size in bytes of a part's objects; a larger object is a part alone."""
+"""Maximum total size in bytes of a part's objects; a larger object is a part of its own.
+
+`PART_OBJECTS` is the maximum number of objects.
+"""
 
 AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 """The first key after all keys that begin with ``data/``."""
@@ -50,11 +53,11 @@ class ObjectInterval(NamedTuple):
 
 
 class Hashing(NamedTuple):
-    """The choice of the data objects to read.
+    """The selection of data objects to read.
 
     Attributes:
         share: the share of the objects to read, from 0 to 1.
-        offset: from 0 to 1; selects which objects are in the share.
+        offset: a number from 0 to 1 that determines which objects are in the share.
     """
 
     location: Location
@@ -78,10 +81,11 @@ class Hashing(NamedTuple):
 def bounds_of(number: int, digits: int) -> tuple[str, str]:
     """Return the first key of a part of ``data/``, and the first key after the part.
 
-    The parts are adjacent intervals of keys, so that every key is in one of them.
+    The parts are adjacent intervals of keys, so that every key is in exactly one.
 
     Args:
-        digits: number of hex digits that divide the parts; with 0 there is one part.
+        number: the number of the part, from 0.
+        digits: number of leading hex digits by which ``data/`` is divided; 0 for a single part.
     """
     low = _first_key(number, digits) if number else DATA
     high = _first_key(number + 1, digits) if number + 1 < 1 << 4 * digits else AFTER_DATA
@@ -172,7 +176,7 @@ def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> 
     """Read an object of lakeFS, and compare it with its entry.
 
     Returns:
-        The result; its defect is `UNVERIFIED` if the bytes do not match the checksum.
+        The result; its defect is `UNVERIFIED` if the contents do not match the checksum.
     """
     key, size, checksum = recorded
     hasher = LakeFsHasher(size)

@@ -120,7 +120,7 @@ class JoinedIndex(ObjectIndex):
         return size
 
     def compared(self, key: str, checksum: str) -> Hashed | None:
-        """Return the result of comparing an object with a checksum; ``None``: not compared."""
+        """Return the result of comparing an object with a checksum; ``None`` if not compared."""
         if self._defects is None or self._asks:
             return None
         return Hashed(key, self._defects.get((key, checksum)), 0)
@@ -132,16 +132,19 @@ class JoinedIndex(ObjectIndex):
         return spark_jobs.facts_in(facts)
 
     def sound(self, range_id: RangeId) -> RangeResult | None:
-        """Return the result of a range without problems; ``None``: it must be read again."""
+        """Return the result of a range without problems; ``None`` if it must be read again."""
         found = self._results.get(range_id)
         return found if found and found.is_sound else None
 
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
-        """Return the items of a range that was read again; the caller then looks up their objects.
+        """Prepare `problem_of` for the objects of a range that this process reads again.
 
         If an executor read a different number of entries, each object is looked up with a request.
+
+        Returns:
+            The items of the range, unchanged.
         """
         found = self._results.get(range_id)
         listed = list(items)
@@ -163,7 +166,10 @@ def open_index(
     """Return an empty index of the data objects of a repository.
 
     Args:
-        compares: whether the contents of lakeFS's objects are compared with their entries.
+        repository: the repository to check.
+        runner: the runner that does the work.
+        compares: whether to compare the contents of lakeFS's objects with their entries.
+        progress: shows the progress of the runner.
     """
     if not isinstance(runner, SparkRunner):
         return DataIndex(repository.store)

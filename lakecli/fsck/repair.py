@@ -1,7 +1,8 @@
 """Repair the problems that `fsck` finds, from intact copies; then check again.
 
-Local commits are restored from the bucket, and refs and packs in the bucket from this clone. Only
-damaged files in the cache are deleted, and damaged packs whose commits are in other packs.
+Local commits are restored from the bucket, and refs and packs in the bucket from this clone. The
+only objects that are deleted are damaged files in the cache, and damaged packs whose commits are in
+other packs.
 
 For each loss that cannot be repaired, `describe_losses` lists the affected branches, tags and
 paths, and what to do.
@@ -42,7 +43,7 @@ TABLES: Final = ("metarange", "range")
 """The kinds of findings that concern tables."""
 
 ROUNDS: Final = 6
-"""Maximum number of checks: a repaired table may show problems of tables and objects below it."""
+"""Maximum number of checks; a repaired table may reveal problems of tables and objects below it."""
 
 
 def repair(
@@ -53,14 +54,16 @@ def repair(
     dry_run: bool = False,
     counts: RepairCounts | None = None,
 ) -> Iterator[Finding | Repaired | Unrecoverable]:
-    """Repair the problems that can be repaired; yield findings, repairs, and at the end the losses.
+    """Repair problems where possible; yield findings and repairs, and at the end the losses.
 
     Args:
+        repository: the repository to repair.
         check: runs `fsck` with the given counts.
         places: directories with files that may be lost objects, and URIs of copies of the
             namespace.
-        dry_run: report what would be repaired, and change nothing. Problems that can be found only
+        dry_run: report the possible repairs, and change nothing. Problems that come to light only
             after trees are repaired are not reported.
+        counts: updated during the repair.
 
     Raises:
         Unreachable: the store does not answer.
@@ -101,7 +104,7 @@ def repair(
 def _repair(
     repository: Repository, defects: list[Defect], places: Collection[str], *, dry_run: bool
 ) -> Iterator[Repaired]:
-    """Repair the findings of one check, as far as possible."""
+    """Repair the defects that one check has found, as far as possible; yield the repairs."""
 
     def of(*kinds: str) -> list[Defect]:
         return [defect for defect in defects if defect.kind in kinds]
@@ -178,7 +181,7 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
 
 
 def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Write commits that are missing from the bucket's packs to the bucket again.
+    """Write a pack of the commits that the bucket's packs lack.
 
     A damaged pack is deleted if other packs have all of its commits.
     """
@@ -255,7 +258,7 @@ def repair_refs(
             try:
                 _put_ref(repository, defect.name, known, version)
             except ConditionFailed:
-                continue  # another clone has written it since
+                continue  # another clone has written the ref meanwhile
         yield Repaired("ref", defect.name, "restored as this clone last saw it")
 
 
@@ -290,7 +293,7 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
 
 
 def describe_losses(repository: Repository, defects: Iterable[Defect]) -> Iterator[Unrecoverable]:
-    """Describe each loss, with the refs and paths that need the lost object now."""
+    """Yield a description of each loss, with the refs and paths that need the lost object now."""
     with repository.lake.kv.read() as txn:
         losses = _Losses(repository, txn, list(defects))
         yield from map(losses.describe, losses.defects)

@@ -1,12 +1,12 @@
 """The jobs of `fsck` on Spark: looking references up, and comparing lakeFS's objects.
 
 To look references up, executors read ranges and list objects, and Spark joins both by name. A
-reference and its object have the same name. The name consists of a flag whether the object's digest
-is that of its contents, and the digest. The join keeps only rows whose object is missing or has
-another size. A row without a name has the counts of a range or of a listing. It matches no other
-row, and is kept, too.
+reference and its object have the same name: a flag and a digest. The flag tells whether this is the
+digest of the object's contents or, for lakeFS's objects, of its key. The join keeps only rows whose
+object is missing or has another size. A row without a name has the counts of a range or of a
+listing; such rows are kept, too.
 
-To compare lakeFS's objects with the checksums of their entries, Spark removes equal rows of all
+To compare lakeFS's objects with the checksums of their entries, Spark removes duplicate rows of all
 ranges. So each object is read once for each different checksum in its entries, however many commits
 share it.
 """
@@ -45,7 +45,7 @@ RESULT_RANGES: Final = 64
 """Number of ranges whose results form one part of the job."""
 
 DAMAGED: Final = -1
-"""Used instead of the size of an object that was read and is damaged."""
+"""The size in rows for an object that was read and found to be damaged."""
 
 _NO_SIZE: Final = -2
 _MOST: Final = 1 << 63
@@ -59,10 +59,10 @@ class Checking(NamedTuple):
     """The values that the tasks of a job need on the executors.
 
     Attributes:
-        scratch: where large results are written; ``None``: all results go through Spark.
-        nonce: a text that marks the errors of this job.
+        scratch: the prefix for large results; ``None`` if all results go through Spark.
+        nonce: a random text that identifies the errors of this job.
         compares: whether the driver compares the contents of lakeFS's objects with their entries.
-            Then it has to read the ranges that refer to such objects.
+            If so, it must read the ranges that refer to such objects.
         damaged: keys outside ``data/`` of objects whose contents differ from an entry.
     """
 
@@ -93,9 +93,9 @@ class RangeResult(NamedTuple):
 
     Attributes:
         entries: number of readable entries.
-        outside: number of entries with bytes outside the namespace, by bucket or directory.
-        facts: names and actual sizes of the objects that are missing or have another size than the
-            entries say; if large, the name under which these were written to the bucket.
+        outside: number of entries whose objects are outside the namespace, by bucket or directory.
+        facts: names and actual sizes of the objects that are missing or differ in size from their
+            entries; if these are large, the name of the result in the scratch prefix.
         is_sound: whether the driver need not read the range.
     """
 
@@ -132,7 +132,7 @@ def reference(address: str, size: int) -> tuple[bytes, int] | None:
 
 
 def read_references(batches: Batches, *, checking: Checking) -> Batches:
-    """Check ranges on an executor; yield their references, and for each range a row of counts."""
+    """Check ranges on an executor; yield a row for each reference, and one of counts per range."""
 
     def rows_of(_number: int, body: bytes) -> Batches:
         part: ToRead = load_value(body)
@@ -173,7 +173,7 @@ def _check(
 
 
 def list_objects(batches: Batches, *, digits: int, checking: Checking) -> Batches:
-    """List parts of ``data/`` on an executor; yield rows of objects, and for each part a count."""
+    """List parts of ``data/`` on an executor; yield a row for each object, and a count per part."""
 
     def rows_of(number: int) -> Batches:
         count = 0
@@ -188,7 +188,7 @@ def list_objects(batches: Batches, *, digits: int, checking: Checking) -> Batche
 
 
 def keep_left(batches: Batches, *, checking: Checking) -> Batches:
-    """Yield the result of a part, from the rows that the join left, ascending by range."""
+    """Yield the result of a part from the rows that the join has left, ordered by range."""
     part = None
     objects = 0
     ranges: list[RangeResult] = []
@@ -336,7 +336,7 @@ def compare_all(
 
 
 def recorded_by(address: str, size: int, checksum: str) -> LakeFsContents | None:
-    """Return the size and checksum that an entry has for an object of lakeFS, else ``None``."""
+    """Return the contents that an entry records for an object of lakeFS; ``None`` for others."""
     is_lakefs = data_digest(address) is None and (address.startswith(DATA) or is_old_key(address))
     return LakeFsContents(address, size, checksum) if is_lakefs and 0 <= size < _MOST else None
 
@@ -366,8 +366,7 @@ def _recorded_rows(recorded: Iterable[LakeFsContents]) -> Batches:
 def compare_some(batches: Batches, *, checking: Checking) -> Batches:
     """Compare objects on an executor with their entries; yield the result of the task.
 
-    An object that is missing or has another size is not read, since the lookup of references finds
-    it.
+    An object that is missing or has another size is not read; the lookup of references reports it.
     """
     read, defects = 0, {}
     store = checking.location.store()
