@@ -5,9 +5,9 @@
     runner          runners apply a function to the parts of a plan; where parts find objects
     spark_runner    the runner on Spark
     session         start Spark: its settings, its log, its Java, and whether a master answers
-    working_directory  where an embedded Spark works; relative paths made absolute
+    working_directory  the working directory of an embedded Spark; relative paths made absolute
     executors       wait for executors, and check that each can run lakecli
-    scratch         large results of executors; results in the order of the parts
+    scratch         storage for large results of executors; results in the order of the parts
     object_reader   pieces of a table's objects, and the process that reads them for Spark's Java
     errors_as_json  lakecli's errors as JSON, sent from an executor to the driver
     spark_joins     joins on Spark

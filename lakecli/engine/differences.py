@@ -24,12 +24,12 @@ PART_ENTRIES: Final = 50_000
 
 
 class DiffInterval(NamedTuple):
-    """An interval of keys, from `start` to before `stop`.
+    """An interval of keys, from `start` (inclusive) to `stop` (exclusive).
 
     Attributes:
-        stop: the key before which the interval ends; ``None``: no end.
-        ranges: number of ranges that differ and have to be read, on all sides.
-        entries: upper bound of the number of entries in these ranges, on the side that has more.
+        stop: the key before which the interval ends; ``None`` for no end.
+        ranges: number of ranges on all sides that differ and must be read.
+        entries: upper bound of the number of entries in these ranges, on the side with the most.
     """
 
     start: bytes
@@ -51,11 +51,13 @@ def intervals(
 ) -> Iterator[DiffInterval]:
     """Yield the intervals in which a source differs from its base and the destination, in order.
 
-    Together, the intervals contain every differing key from `start` to before `stop`, each once.
+    Together, the intervals contain every differing key from `start` up to `stop` exactly once.
 
     Args:
         sides: the trees; to compare two trees, the left one is both base and destination.
         entries: approximate number of entries in one interval; a single range may have more.
+        start: the first key.
+        stop: the first key after the last interval; ``None`` for no limit.
     """
     first, ranges, count = start, 0, 0
     for segment in sides.segments(start=start, stop=stop):

@@ -2,9 +2,9 @@
 
 The JSON has the name of the error's class, a message, a hint and paths. The class is looked up
 among the lakecli classes that this process has loaded. A name in the JSON never causes an import or
-a call. If a task cannot return an error as its result, the text of an exception has the JSON, after
-a marker with a nonce of the job. The nonce is needed because Spark quotes rows in its errors, and
-rows are untrusted.
+a call. If a task cannot return an error as its result, it raises an exception whose text has the
+JSON after a marker with the job's nonce. The nonce is needed because Spark quotes rows in its
+errors, and rows are untrusted.
 """
 
 import json
@@ -20,13 +20,13 @@ from lakecli import errors
 from lakecli.errors import ErrorKind, LakeError
 
 MAX_TEXT: Final = 8_192
-"""Maximum number of characters of a message or a hint that are sent."""
+"""Maximum number of characters sent of a message, a hint or a path."""
 
 MAX_PATHS: Final = 1_000
-"""Maximum number of paths that are sent."""
+"""Maximum number of paths sent with an error."""
 
 MAX_SIZE: Final = 8 << 20
-"""Maximum number of characters of JSON that are read; `dump_error` never writes more."""
+"""Maximum number of characters of an error's JSON; longer texts are not parsed."""
 
 _FAMILIES: Final[dict[str, type[LakeError]]] = {
     found.kind: found
@@ -86,7 +86,10 @@ def carried(error: LakeError, nonce: str) -> Exception:
 
 @contextmanager
 def carrying_errors(nonce: str) -> Iterator[None]:
-    """Raise each `LakeError` of a block in the form in which Spark sends it to the driver."""
+    """Replace a `LakeError` raised in a block by an exception that Spark sends to the driver.
+
+    The driver finds the error with `find_carried`.
+    """
     try:
         yield
     except LakeError as error:
@@ -111,7 +114,7 @@ def _name(kind: type[LakeError]) -> str:
 
 
 def _members() -> dict[str, type[LakeError]]:
-    """Return the error classes of all lakecli modules that are loaded, by name."""
+    """Return the error classes of all loaded lakecli modules, by name."""
     found: dict[str, type[LakeError]] = {}
     waiting: list[type[LakeError]] = [LakeError]
     while waiting:

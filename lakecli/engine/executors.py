@@ -1,4 +1,4 @@
-"""Before the first part runs on a cluster, wait for executors, and check that each runs lakecli.
+"""Wait for the executors of a cluster, and check that each can run lakecli, before the first part.
 
 The probe function is pickled by value, so it also runs on executors that lack lakecli.
 """
@@ -26,7 +26,7 @@ INTERVAL: Final = 15.0
 """Seconds between two reports of the wait."""
 
 PATIENCE: Final = 30.0
-"""Seconds to wait for the other executors after the first one is there."""
+"""Seconds to wait for the other executors once the first one has started."""
 
 ROUNDS: Final = 3
 """Maximum number of jobs that try to reach every executor with the probe."""
@@ -76,8 +76,8 @@ class ExecutorProblem(NamedTuple):
     Attributes:
         executor: the executor's ID; ``""`` if the cluster does not give it to Python processes.
         directory: the executor's working directory; no other executor of the machine has the same.
-        lack: the reason why the executor cannot work; ``""``: the executor can work.
-        store: the store that the executor cannot read; ``""`` if `lack` has another reason.
+        lack: the reason why the executor cannot work; ``""`` if it can work.
+        store: the store that the executor cannot read; ``""`` if `lack` is another reason.
     """
 
     host: str
@@ -118,11 +118,13 @@ def prepare_executors(
     notice: Callable[[str], None],
     log: Path | None,
 ) -> None:
-    """Wait for executors, and check that each can run lakecli and read some stores.
+    """Wait for executors, and check that each can run lakecli and read the given stores.
 
     Args:
-        stores: URI and region of each store, then the fields of its account, if it has one.
+        context: the Spark context.
+        stores: the URI and the region of each store, followed by the fields of its account, if any.
         notice: called with a line of text from time to time during the wait.
+        log: Spark's log, which may explain the wait; ``None`` if its path is unknown.
 
     Raises:
         NoLakecli: an executor has no lakecli, another version, or another Python.
@@ -179,7 +181,7 @@ def _wait(
 
 
 def describe_wait(present: int, expected: int | None) -> str:
-    """Return the message to show while waiting for executors, or for executors to begin to work."""
+    """Return the message to show while waiting for executors to start, or to begin to work."""
     if expected is not None:
         return f"waiting for executors: {present} of {expected}"
     if present:

@@ -1,4 +1,4 @@
-"""Pieces of the objects of a table, and a process that reads them for Spark's Java.
+"""Read pieces of a table's objects, and run a process that reads them for Spark's Java.
 
 `lakecli/spark/TableFileSystem.java` starts ``python -m lakecli.engine.object_reader`` on executors
 and on the driver. A request is a line of JSON on standard input: a location, a file, the first
@@ -50,7 +50,7 @@ class TableFile(NamedTuple):
 
     @property
     def recorded(self) -> Recorded:
-        """The fields with which the entry describes the file's bytes."""
+        """The fields of the entry that describe the file's contents."""
         return Recorded(*self[1:])
 
     @property
@@ -64,7 +64,7 @@ class TableFile(NamedTuple):
 
     @classmethod
     def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> "TableFile":
-        """Return the file that has the fields of the JSON that `dump` returned."""
+        """Return a file from the decoded JSON of `dump`."""
         return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
 
 
@@ -75,7 +75,7 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
         NotFound: the object is missing.
         IntegrityError: the object changed since it was recorded, or is shorter than its entry says.
     """
-    # A namespace that is read without a clone has its URI in place of a name.
+    # A repository that is read without a clone has its namespace's URI as its name.
     uri = location.name if "/" in location.name else f"lakefs://{location.name}"
     where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
     store, key = locate_recorded(location.addresses(), file.recorded, uri)
@@ -105,7 +105,7 @@ def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def answer(request: bytes) -> tuple[bytes, bytes]:
-    """Return the answer to a request: a number of bytes, and the bytes.
+    """Return the answer to a request: the packed number of bytes, and the bytes.
 
     For an error, the number is the negative length of its text, and the bytes are the text.
     """

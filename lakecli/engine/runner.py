@@ -1,8 +1,8 @@
 """Runners apply a function to the parts of a plan: the interface, and the in-process runner.
 
-A part finds its objects by a `StoreLocation`: plain values with which the process that runs the
+A part finds its objects by a `StoreLocation`: plain values from which the process that runs the
 part opens stores. This process may be an executor, which has no `Runtime`. So this module opens
-stores by the registry; no other module of bulk work opens stores.
+stores through the registry; no other module of bulk work opens stores.
 
 The number of parts depends on the size of the work: the entries of trees, or the objects below
 ``data/``. Digests are evenly distributed, so the first few thousand keys of a listing are enough to
@@ -62,7 +62,7 @@ class Runner(ABC):
         """Return the location at which parts find a repository's namespace."""
         return StoreLocation.of(repository)
 
-    def close(self) -> None:  # noqa: B027 - most have none
+    def close(self) -> None:  # noqa: B027 - most runners have no resources
         """Release the runner's resources; safe to repeat."""
 
     def __enter__(self) -> Self:
@@ -193,10 +193,10 @@ Location = StoreLocation | OpenStore
 
 
 FEW: Final = 20_000
-"""Maximum number of objects for which ``data/`` is not divided."""
+"""Maximum number of objects below ``data/`` that are listed as one part."""
 
 OBJECTS_PER_PREFIX: Final = 250_000
-"""Maximum number of objects that one task lists, with 250 requests."""
+"""Target for the maximum number of objects that one task lists, which takes 250 requests."""
 
 LEAST_DIGITS: Final = 2
 MOST_DIGITS: Final = 5
@@ -209,13 +209,13 @@ def digits_for(store: ObjectStore) -> int:
     if len(keys) <= FEW:
         return 0
     own = [digest for key in keys if (digest := data_digest(key)) is not None]
-    # The share of all possible digests that are not greater than the last listed digest.
+    # The fraction of the space of digests up to the last listed digest.
     behind = (int(own[-1], 16) + 1) / (1 << 4 * _DIGEST_DIGITS) if own else 1.0
     return digits_of(int(len(own) / behind))
 
 
 def digits_of(objects: int) -> int:
-    """Return how many hex digits the prefixes for listing ``data/`` have for many objects."""
+    """Return how many hex digits the prefixes for listing ``data/`` have for `objects` objects."""
     digits = LEAST_DIGITS
     while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
         digits += 1

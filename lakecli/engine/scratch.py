@@ -1,15 +1,14 @@
 """Storage for results of parts outside of memory: in the namespace, or in a file of the driver.
 
-Large results of executors are written to the namespace, so that only their names go through Spark.
-
+Large results of executors are written to the namespace, so that only their names go through Spark:
 Spark aborts a job whose results have more than ``spark.driver.maxResultSize`` bytes in total. The
-driver reads one result at a time. It deletes the results only when it closes its runner, since
+driver reads one result at a time. It deletes the results only when it closes its runner, because
 parts with equal results share one object. If the driver is killed, `gc run` removes the results as
 garbage.
 
-A result is a pickle, and a pickle could run code. So a result is opened only in two cases: its
-bytes have the digest that the executor returned through Spark, or this process has written it to a
-temporary file without a name.
+A result is a pickle, and a pickle could run code. So a result is unpickled only if its bytes have
+the digest that the executor returned through Spark, or if this process wrote it to a temporary file
+without a name.
 
 Parts finish in any order; `InOrder` yields their results in the order of the parts.
 """
@@ -111,13 +110,13 @@ class Scratch(NamedTuple):
 
 
 def keep_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a task's result; if it is large, write it to `scratch` and return its name."""
+    """Return a task's result or, if it is large, write it to `scratch` and return its name."""
     kept = None if scratch is None else scratch.keep(dump_value(value))
     return value if kept is None else kept
 
 
 def take_value(scratch: Scratch | None, value: Any) -> Any:  # noqa: ANN401 - as above
-    """Return a result that `keep_value` returned, or read it if `value` is its name."""
+    """Return the result for a value that `keep_value` returned; read it if the value is a name."""
     if scratch is None or not isinstance(value, Kept):
         return value
     return load_value(scratch.take(value))
@@ -128,7 +127,7 @@ WAITING_SIZE: Final = 64 << 20
 
 
 class InOrder(Generic[R]):
-    """Yields numbered results in the order of their numbers, whatever order they arrive in.
+    """Yields numbered results, which arrive in any order, in the order of their numbers.
 
     Results that arrive early wait as pickles in memory or, beyond a limit, in a temporary file that
     is deleted when the process ends.

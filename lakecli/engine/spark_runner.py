@@ -1,10 +1,10 @@
 """The runner on Spark: on an embedded Spark by default, or on any cluster.
 
 Each part is a slice of an RDD. Parts run in small jobs, many at a time: results arrive while later
-parts wait, and a part that takes long delays only the few parts of its job. Large results are
-written to the bucket (see `scratch`), and the driver has one of them in memory at a time. Spark
-repeats a part that fails unexpectedly or whose executor dies. A part that raises a `LakeError` is
-not repeated; the error is raised immediately, as in the in-process runner.
+parts wait, and a slow part delays only the few parts of its job. Large results are written to the
+bucket (see `scratch`), and the driver has one of them in memory at a time. Spark retries a part
+that fails unexpectedly or whose executor dies. A part that raises a `LakeError` is not retried; the
+error is raised immediately, as in the in-process runner.
 """
 
 import os
@@ -32,13 +32,13 @@ JOBS_AT_ONCE: Final = 64
 """Maximum number of jobs that run at the same time."""
 
 PARTS_PER_CORE: Final = 8
-"""Parts that run or wait on the cluster per core: enough that no core waits for a job's end."""
+"""Parts per core that run or wait on the cluster; enough that no core idles at the end of a job."""
 
 BEAT: Final = 5.0
 """Seconds between two reports of the number of finished tasks."""
 
 _GROUPS: Final = count()
-"""Numbers of job groups. Spark refuses later jobs of a group that was cancelled once."""
+"""Numbers of job groups. Once a group is cancelled, Spark refuses later jobs of the group."""
 
 
 class Unfinished(LakeError):
@@ -63,7 +63,7 @@ def apply(
 
 
 def parts_per_job(cores: int) -> int:
-    """Return the number of parts per job with which all jobs have `PARTS_PER_CORE` parts per core.
+    """Return the number of parts per job so that all jobs have `PARTS_PER_CORE` parts per core.
 
     The size of a part does not depend on the number of cores.
     """
@@ -76,12 +76,15 @@ class SparkRunner(Runner):
     On a cluster, the constructor waits for executors, and checks each of them.
 
     Args:
+        session: the Spark session to use; ``None`` to start one, or use the active one.
+        master: the URL of the master; ``""`` for the default.
         conf: settings of Spark, which override lakecli's own.
+        environ: the environment variables of this process.
         cache: directory for Spark's log and for the script that starts Java.
-        quick_start: have the JVM compile less, which is faster for jobs of some seconds.
+        quick_start: whether to make the JVM optimise less, which is faster for jobs of seconds.
         stores: the stores that executors must be able to read; see `prepare_executors`.
         notice: called with a line of text from time to time while waiting for executors.
-        scratch: where executors write large results; ``None``: all results go through Spark.
+        scratch: the prefix for large results; ``None`` if all results go through Spark.
 
     Raises:
         NoLakecli: an executor of a cluster has no lakecli, another version, or another Python.
@@ -172,7 +175,10 @@ class SparkRunner(Runner):
     def watch_jobs(
         self, job: Callable[[P], Iterator[R]], batches: Iterable[P], *, nonce: str
     ) -> Generator[list[R] | int]:
-        """Run jobs as `run_jobs` does; yield each job's results, or a number of finished tasks."""
+        """Run jobs as `run_jobs` does; yield each job's results and, meanwhile, progress.
+
+        Progress is the number of finished tasks, yielded every few seconds.
+        """
         group = f"lakecli-{os.getpid()}-{next(_GROUPS)}"
 
         def start(batch: P) -> list[R]:

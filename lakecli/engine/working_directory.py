@@ -20,15 +20,15 @@ _PLACES: Final = re.compile(
     r"|\bte?mp|ivy|ivysettings|(kube|krb5_|sdk_)config)\Z",
     re.IGNORECASE,
 )
-"""The end of the name of a variable or setting that holds paths."""
+"""Matches the end of the name of a variable or setting that contains paths."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][\w.+-]*:")
 
 
 def absolute_places(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables or settings that have relative paths, with these paths made absolute.
+    """Return the variables or settings that contain relative paths, with the paths made absolute.
 
-    An empty entry of a search path, which would mean the current directory, is left out.
+    An empty entry of a search path would mean the current directory, and is left out.
     """
     found = ((name, _absolute(name, text)) for name, text in values.items() if text)
     return {name: text for name, text in found if text != values[name]}
@@ -50,6 +50,6 @@ def _path(text: str) -> str:
 
 
 def spark_home(package: Path) -> Path:
-    """Return the Spark home of a PySpark package; PySpark itself would search from ``../``."""
+    """Return the Spark home of a PySpark package; PySpark's own search begins at ``../``."""
     found = (package / "spark-distribution", package, package.parents[1])
     return next((each for each in found if (each / "bin/spark-submit").is_file()), package)
