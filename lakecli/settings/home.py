@@ -59,8 +59,8 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     if not user.startswith("/"):
         try:
             user = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:  # as in a container with a user ID of its own
-            user = os.devnull  # nothing is read or written below it, and what needs a home says so
+        except KeyError:  # such as in a container with an arbitrary user ID
+            user = os.devnull  # no file can exist below it, so commands that need a home fail
     if _PLATFORM == "darwin":
         data = f"{user}/Library/Application Support/lakecli"
         return HomePaths(f"{data}/config.toml", f"{data}/store", f"{user}/Library/Caches/lakecli")
@@ -105,7 +105,7 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
             join = shlex.join if key.parse is parse_command else " ".join
             value = join(value)  # noqa: PLW2901 - lists may be arrays or text
         if isinstance(value, bool) and key.example.endswith(YES):
-            value = str(value).lower()  # noqa: PLW2901 - as it is written
+            value = str(value).lower()  # noqa: PLW2901 - as written in TOML
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UsageError(
                 f"{name} in {where} is neither text nor a number", hint=f'write "{key.example}"'
@@ -273,7 +273,7 @@ def _write(path: StrPath, text: str) -> None:
     target = os.path.realpath(path)
     directory = os.path.dirname(target)
     try:
-        if not os.path.isdir(directory):  # an existing one may be shared, so its mode stays
+        if not os.path.isdir(directory):  # keep the mode of an existing directory: it may be shared
             make_private(directory)
         with replacing(target) as file:
             file.write(text.encode())

@@ -16,7 +16,7 @@ from lakecli.base.validation import CHECK_NAME
 from lakecli.errors import UsageError
 
 HARDLINK_ROOT: Final = "hardlink-root"
-"""The value of ``local.link`` that allows hard links also if the user is root."""
+"""The value of ``local.link`` that allows hard links even if the user is root."""
 
 _DURATION: Final = r"([0-9]+)\s*([smhd])"
 _DURATION_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -101,7 +101,7 @@ def check_grace(grace: timedelta) -> timedelta:
 
 
 def parse_base_uri(text: str) -> str:
-    """Return the prefix for URIs that are written without a scheme."""
+    """Return the prefix for URIs that are written without ``lakefs://``."""
     base = parse_text(text)
     check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
@@ -114,7 +114,7 @@ def parse_base_uri(text: str) -> str:
 
 def parse_size(text: str) -> int:
     """Return a size in bytes written as ``500 MB``, ``10 GiB``, ``1.5GB`` or a plain number."""
-    # Without a pattern: every command reads the size of the cache.
+    # No regular expression, for speed: every command parses the size of the cache.
     written = text.strip().lower()
     number = written.rstrip(_SIZE_LETTERS)
     unit = _SIZES.get(written[len(number) :].removesuffix("b"))
@@ -140,7 +140,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_command(text: str) -> tuple[str, ...]:
-    """Return the words of a command, split and quoted as in a shell, which is not run."""
+    """Return the words of a command, split and unquoted as a shell does; no shell is run."""
     try:
         words = tuple(shlex.split(text))
     except ValueError:
@@ -309,7 +309,7 @@ SYNC: Final = "sync"
 TRUST: Final = "trust.addresses"
 USE: Final = "use"
 OF_CHECKS: Final = "checks."
-"""The beginning of the name of the setting of one check, as ``checks.schema``."""
+"""The prefix of the names of settings of checks, such as ``checks.schema``."""
 OF_HOOKS: Final = "hooks."
 LINK: Final = "local.link"
 LOCAL_TRUST: Final = "local.trust"
@@ -517,7 +517,7 @@ REPOSITORY_KEYS: Final = (
     Key(ENDPOINT, "server of S3", parse_endpoint, "https://minio.example.com"),
     Key(REGION, "region of the buckets in S3", parse_region, "eu-central-1"),
 )
-"""The settings that can be set for one repository, as ``repo.NAME.profile``."""
+"""The settings that can be set for one repository, such as ``repo.NAME.profile``."""
 
 BY_NAME: Final = {key.name: key for key in KEYS}
 """All settings that apply to all repositories, by name."""

@@ -1,8 +1,8 @@
-"""Reads settings from lakectl's configuration file and environment variables.
+"""Read settings from lakectl's configuration file and environment variables.
 
-Scripts for lakectl name the file by ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
-variables. A key is used if lakecli has a setting with the same meaning. All other keys concern a
-lakeFS server and are ignored.
+Scripts for lakectl name the file with ``-c`` or ``LAKECTL_CONFIG_FILE``, and set ``LAKECTL_…``
+variables. A key is used if lakecli has a setting with the same meaning. Other keys are ignored;
+most concern a lakeFS server.
 """
 
 from collections.abc import Iterator, Mapping

@@ -76,8 +76,8 @@ class Settings:
         key = keys.find_key(name)
         if text := self._flags.get(name):
             return Setting(key, text, "flag", f"--{name.replace('_', '-')}")
-        # A repository's name has dashes, which variables cannot have: LAKECLI_SYNC counts for all.
-        # The list of places for all repositories is added to that of one; the others are for one.
+        # Settings of one repository have no variable, because repository names may have dashes.
+        # But LAKECLI_SYNC also overrides the `sync` setting of one repository.
         variable = key.variable if name in keys.BY_NAME else ""
         if name.startswith(keys.OF_REPOSITORY) and name.endswith(f".{keys.SYNC}"):
             variable = keys.BY_NAME[keys.SYNC].variable
@@ -177,7 +177,7 @@ class Settings:
 
     @property
     def serve_keys(self) -> tuple[str, str] | None:
-        """The access key and the secret key of endpoints; ``None``: a new pair each time.
+        """The access key and the secret key of endpoints; ``None`` for a new pair at each start.
 
         Raises:
             UsageError: only one of them is set.
@@ -199,7 +199,7 @@ class Settings:
         return self._value("gc.grace", timedelta)
 
     def check(self, name: str) -> tuple[str, ...] | None:
-        """The command of a check; ``None`` if the file has none of that name."""
+        """The command of a check; ``None`` if the configuration file has no check of that name."""
         return self._find(keys.OF_CHECKS + name, tuple)
 
     @property
@@ -222,8 +222,8 @@ class Settings:
         """Return the settings for access to a repository's buckets.
 
         Args:
-            repository: the name of the repository. Without a clone: its namespace; the settings for
-                all repositories then apply.
+            repository: the name of the repository; without a clone, its namespace, for which the
+                settings for all repositories apply.
         """
         found = NO_ACCOUNT._replace(
             timeout=self._value(keys.NETWORK_TIMEOUT, timedelta).total_seconds(),
@@ -247,8 +247,8 @@ class Settings:
         """Return the locations outside its namespace from which a repository's objects may be read.
 
         Args:
-            repository: the name of the repository. Without a clone: its namespace; the settings for
-                all repositories then apply.
+            repository: the name of the repository; without a clone, its namespace, for which the
+                settings for all repositories apply.
         """
         names = [keys.TRUST]
         if "/" not in repository:
