@@ -9,9 +9,9 @@
     params         shared arguments and options, and groups of options
     parsers        parsers of typed text, and the defaults for a missing URI
     context        settings, lake, clock and output for a command
-    programs       runs checks, hooks and jobs
+    programs       runs the programs of checks, hooks and jobs
     commands       the commands and their shared modules; its docstring explains how to write one
-    hints          turns hints of the library into commands
+    hints          turns verbs and parameters in hints into commands and options
     out            answers: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, hints for mistakes
 

@@ -21,15 +21,16 @@ def main() -> None:
         # Paths and arguments are stored and shown as UTF-8. In another locale Python decodes them
         # differently, and a running process cannot change its encoding.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
-    # Objects of the start-up, such as modules, are never garbage. Searching them takes a tenth of
-    # the start, and as much again after the command has allocated some hundred objects.
+    # Objects created at start-up, such as modules, are never garbage. Scanning them for garbage
+    # takes a tenth of the start-up time, and again each time the command has allocated some hundred
+    # objects.
     gc.disable()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     ended: list[int] = []
     atexit.register(_leave, ended)  # the first registered function runs last, after all threads
     try:
         code = _run_process(sys.argv[1:])
-    except KeyboardInterrupt:  # while an interrupt was reported, or while streams were closed
+    except KeyboardInterrupt:  # raised while an interrupt was reported, or streams were closed
         code = _INTERRUPTED_CODE
     ended.append(code)
     sys.exit(code)
@@ -38,11 +39,11 @@ def main() -> None:
 def _leave(ended: Sequence[int]) -> None:
     """End the process with its exit code, after all other functions that run at exit.
 
-    This skips Python's shutdown of all modules, which takes a tenth as long as the start.
+    This skips Python's finalization of modules, which takes a tenth of the start-up time.
     """
     if ended:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # ValueError: it is closed
+            with suppress(OSError, ValueError):  # `ValueError`: the stream is closed
                 stream.flush()
         os._exit(ended[0])
 
@@ -65,7 +66,7 @@ def _run_process(argv: Sequence[str]) -> int:
     from lakecli.cli.out.output import Guarded
     from lakecli.cli.run import run
 
-    # Paths are bytes: bytes that are not UTF-8 came as surrogates and are written unchanged.
+    # Paths are bytes: surrogates, which stand for bytes that are not UTF-8, are written as bytes.
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
@@ -77,8 +78,8 @@ def _run_process(argv: Sequence[str]) -> int:
         try:
             stream.flush()
         except OSError:
-            # The error was reported. The interpreter flushes again at its exit and would report it
-            # once more.
+            # The error was already reported. The interpreter flushes again at exit, and would
+            # report it once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 

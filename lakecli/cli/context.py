@@ -30,7 +30,7 @@ LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
 """The suffixes of lakectl's configuration files; those of lakecli are TOML files."""
 
 HOOK_VARIABLE: Final = "LAKECLI_HOOK"
-"""Set for a hook: lakecli calls no hooks where it is set, so that none calls itself."""
+"""The variable that is set for hooks; if it is set, lakecli calls no hooks, to avoid recursion."""
 
 LOCAL_WORKERS: Final = 2
 """The number of concurrent transfers to a local store: one thread hashes while another waits for
@@ -42,7 +42,7 @@ _MAX_COMMAND = 500
 
 def system_now() -> datetime:
     """Return the current time by the clock of the machine, in UTC."""
-    return datetime.now(UTC)  # noqa: TID251 - this is the clock that everything else is given
+    return datetime.now(UTC)  # noqa: TID251 - other code gets this clock as an argument
 
 
 def random_id() -> bytes:
@@ -54,7 +54,7 @@ class Environment(NamedTuple):
     """The environment of a run: streams, variables, clock and random IDs; tests pass fakes.
 
     Attributes:
-        stdin: the stream for answers to questions and for the source ``-``.
+        stdin: the stream for answers to questions, and for the data of the source ``-``.
         new_id: a function that returns 16 random bytes.
         interrupts: a sequence with one item for each interrupt so far.
         on_step: a function that is called with the name of each protocol step before the step.
@@ -77,7 +77,7 @@ class Context:
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
-        skips_hooks: whether the hooks of this machine are left out.
+        skips_hooks: whether to call no hooks of this machine.
         logs: the log of the run; ``None`` without a log.
     """
 
@@ -207,7 +207,7 @@ class Context:
         return self._environment.new_id()
 
     def parallelism(self, repository: "Repository", asked: int | None) -> int:
-        """Return the number of concurrent transfers: `asked`, or the setting.
+        """Return the number of concurrent transfers: `asked`, or by default the setting.
 
         For a local store, the setting is limited to `LOCAL_WORKERS`.
         """
@@ -257,8 +257,9 @@ class Context:
         """Open the repository that a URI names, without contacting the bucket.
 
         Args:
-            others: further URIs, which must be of the same repository.
-            at_op: the ID of an operation; the repository is read in its state right after it.
+            uri: the URI.
+            others: further URIs, which must name the same repository.
+            at_op: the ID of an operation, to read the repository in its state right after it.
 
         Raises:
             UsageError: the URIs are of different repositories, or `at_op` is not an ID.
@@ -316,12 +317,13 @@ class Context:
         deleted repositories had the same name, `wanted` and `operation` select one.
 
         Args:
-            wanted: ``undo`` or ``redo``: prefer a deleted repository with an operation that can be
-                undone or redone.
-            operation: the beginning of an operation's ID: prefer the repository that has this
+            uri: the URI.
+            wanted: ``undo`` or ``redo`` to prefer a deleted repository with an operation that can
+                be undone or redone.
+            operation: the first digits of an operation's ID, to prefer the repository that has the
                 operation.
-            syncs: fetch as `synced_repository` does. For a deleted repository nothing is fetched;
-                if the command restores the repository, its refs are restored in the bucket, too.
+            syncs: whether to fetch as `synced_repository` does. A deleted repository is not
+                fetched; if the command restores it, its refs are restored in the bucket, too.
 
         Raises:
             NotFound: this machine never had a repository of that name.
@@ -345,7 +347,7 @@ class Context:
             return repository
         try:
             caught_up = mover.catch_up(repository)
-        except (Unreachable, NotFound) as error:  # not found: a disk that is not mounted
+        except (Unreachable, NotFound) as error:  # `NotFound`: such as a disk that is not mounted
             self.out.warn(f"cannot fetch, using the state of the last fetch: {error.message}")
             return repository
         self.tell_finished(caught_up.finished)
@@ -354,9 +356,9 @@ class Context:
         return repository
 
     def mover_of(self, repository: "Repository") -> "SharedMover | None":
-        """With ``sync = auto``, return what moves refs in the bucket, too; otherwise ``None``.
+        """Return an object that moves refs in the bucket, too, with ``sync = auto``; else ``None``.
 
-        A namespace that belongs to lakeFS is never written.
+        A namespace that belongs to lakeFS is never written, so it has no mover.
         """
         if repository.record.is_borrowed or not self.settings.sync(repository.name):
             return None
@@ -372,7 +374,7 @@ class Context:
             show(each.text())
 
     def keep(self, repository: "Repository") -> "Repository":
-        """Return a repository, after registering it for `finish`, which pushes, and for `close`."""
+        """Register a repository for `finish` and `close`, add its hooks, and return it."""
         self._repositories.append(repository)
         self.add_hooks(repository)
         opened = {each.uri for each in self._repositories}

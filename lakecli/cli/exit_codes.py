@@ -69,7 +69,7 @@ _ERRNO_NAMES: Final = {
 
 
 def kind_of_os_error(error: OSError) -> ErrorKind:
-    """Return the kind of an operating system error that no other code handled."""
+    """Return the error kind for an `OSError` that no other code has handled."""
     name = errno.errorcode.get(error.errno or 0)
     found = (kind for kind, names in _ERRNO_NAMES.items() if name in names.split())
     return next(found, ErrorKind.UNEXPECTED)

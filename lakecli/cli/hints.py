@@ -1,9 +1,9 @@
 """Hints of the library, as commands and options.
 
-The library knows verbs and their parameters, not command lines, and its lower layers do not know
-which repository they serve. So a hint names a verb with its arguments between backquotes, such as
-```fsck REPOSITORY --data```, or a parameter with its value, such as ```remote=True```. Here, and
-nowhere else, they become commands and options which can be pasted.
+The library knows verbs and their parameters, but no command lines, and its lower layers do not know
+which repository they serve. So a hint has a verb with its arguments in backquotes, such as
+```fsck REPOSITORY --data```, or a parameter with its value, such as ```remote=True```. Only this
+module turns them into commands and options that users can paste.
 """
 
 import re
@@ -28,16 +28,16 @@ _OPTIONS: Final = {
     "pins=True": "--pin-versions",
     "policy=force": "--force",
 }
-"""Options whose names differ from those of the parameters; the others are equal."""
+"""The options of parameters whose names differ; other options are named like their parameters."""
 
 
 def as_commands(hint: str, repository: str | None, command: str = "") -> str:
-    """Return a hint whose calls of verbs are commands, and whose parameters are options.
+    """Return a hint with verbs replaced by commands, and parameters by options.
 
     Args:
-        hint: from the library; other backquotes stay.
-        repository: the URI that stands for ``REPOSITORY``; ``None`` if no single one is open.
-        command: the words of the command that failed: the same option has two names.
+        hint: a hint of the library; other text in backquotes stays unchanged.
+        repository: the URI to insert for ``REPOSITORY``; ``None`` unless exactly one is open.
+        command: the words of the failed command, on which the name of an option may depend.
     """
     named = repository or f"{SCHEME}REPOSITORY"
 

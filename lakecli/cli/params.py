@@ -284,7 +284,14 @@ class TransferOptions(NamedTuple):
 
 
 def refuse_several(given: Mapping[str, bool]) -> None:
-    """Refuse options that exclude each other; the mapping says of each whether it is given."""
+    """Refuse options that exclude each other.
+
+    Args:
+        given: for each option, whether it is given.
+
+    Raises:
+        UsageError: several of the options are given.
+    """
     flags = [flag for flag, is_given in given.items() if is_given]
     if len(flags) > 1:
         raise UsageError(f"{' and '.join(flags)} exclude each other", hint="give one of them")
@@ -294,7 +301,7 @@ def refuse_first(*rules: tuple[object, str, str | None]) -> None:
     """Refuse options that cannot be combined: the first rule that applies is the error.
 
     Args:
-        rules: whether a rule applies, the message of the error, and its hint.
+        rules: triples: whether the rule applies, the message of its error, and the hint.
 
     Raises:
         UsageError: a rule applies.

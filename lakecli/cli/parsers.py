@@ -1,4 +1,4 @@
-"""Parsers of typed text, and the defaults for arguments that are not a URI or not given.
+"""Parsers of argument and option text, and the defaults for missing or abbreviated URIs.
 
 A parameter is declared with one of these functions as its ``read``. The parsers of URIs come first,
 then the functions for defaults. If no URI is given, the default is the ref of the linked
@@ -101,7 +101,7 @@ def base_of(text: str, context: Context) -> str:
     if text.startswith(SCHEME) or context.base_uri or _takes_namespace(text, context):
         return context.base_uri
     found = _default(context)
-    # A scheme that is not ours is a mistake, and no ref.
+    # Text with another scheme is a mistake, not a ref.
     return "" if found is None or ":/" in text else f"{SCHEME}{found.repository}/"
 
 
@@ -216,7 +216,7 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
-    """Parse a URI of a path; if a word is not a URI, the hint is the URI in the default one."""
+    """Parse a URI of a path; an error for another word suggests a URI in the default repository."""
     base, anywhere = _base_of_path(text, context), _takes_namespace(text, context)
     try:
         return uri.parse_path(text, base=base, allow_empty=allow_empty, anywhere=anywhere)
@@ -329,7 +329,7 @@ def _meant(context: Context) -> LakeUri:
 
 
 def existing_file_uri(text: str, context: Context) -> LakeUri | None:
-    """Return the URI of a file as `file_uri` does, but refuse a word that may be a mistyped ref.
+    """Return the URI of a file like `file_uri`, but refuse a word that may be a mistyped ref.
 
     Raises:
         NotFound: the word has no slash and is neither a ref nor an existing file.
@@ -347,7 +347,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
     """Return the URI of a file in a linked directory.
 
     Returns:
-        ``None`` if the word is a URI or a ref, or if the current directory is not linked.
+        The URI; ``None`` if the word is a URI or a ref, or if the current directory is not linked.
     """
     if text.startswith(SCHEME) or ":/" in text:
         return None
@@ -360,13 +360,13 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
         return None
     relative = relative_path(root, text)
     path = link.prefix + relative
-    if os.path.isdir(text) and path and not path.endswith(b"/"):  # noqa: PTH112 - as it was typed
+    if os.path.isdir(text) and path and not path.endswith(b"/"):  # noqa: PTH112 - text as typed
         path += b"/"
     return LakeUri(link.src.repository, link.ref, path)
 
 
 def is_ref(text: str, of: LakeUri, context: Context) -> bool:
-    """Return whether a text is a ref, or a range of two refs, in the repository of a URI (`of`)."""
+    """Return whether a text is a ref, or a range of two refs, in the repository of the URI `of`."""
     from lakecli.refs.expression import split_range
     from lakecli.repository.reading.view import resolve_ref
 

@@ -1,4 +1,4 @@
-"""Running the programs of this machine: checks, hooks and jobs.
+"""Run programs of this machine: checks, hooks and jobs.
 
 A command is split into words and run without a shell. Its words come from the command line or the
 configuration file, never from a bucket.
@@ -32,17 +32,21 @@ def run_program(
     shows: bool = False,
     lock: Sequence[int] = (),
 ) -> int:
-    """Run a program to its end, and return its exit code; negative: the signal that ended it.
+    """Run a program to its end, and return its exit code, or the negative number of a signal.
 
     Args:
         words: the program and its arguments.
-        environ: its environment.
-        failure: the error for a program that cannot be run or takes too long.
-        what: what the program is, for errors; ``""``: its name says enough.
-        timeout: after this time it is ended with all that it started; ``None``: it is never.
-        given: its standard input; ``None``: with a timeout nothing, else that of this process.
-        shows: whether its standard output is that of this process; else it is standard error.
-        lock: descriptors that it holds open.
+        environ: the environment variables of the program.
+        failure: the class of the error for a program that cannot be run or takes too long.
+        what: a description of the program for errors, such as ``the hook pre-commit``; ``""`` if
+            its name is enough.
+        timeout: the time after which the program and all processes that it started are killed;
+            ``None`` for no limit.
+        given: the text of the program's standard input. With ``None``, it inherits standard input,
+            or has an empty one if there is a timeout.
+        shows: whether the program writes to this process's standard output; otherwise its output
+            goes to standard error.
+        lock: file descriptors that the program inherits, and so holds open.
     """
     is_bounded = timeout is not None
     stdin = subprocess.DEVNULL if is_bounded else None
@@ -76,7 +80,7 @@ def run_program(
 
 
 def _end(process: subprocess.Popen[str], *, is_group: bool) -> None:
-    """End a program that still runs, with all that it has started if that is a group."""
+    """Terminate, then kill, a program that still runs; with `is_group`, its process group, too."""
     if process.poll() is not None:
         return
     send = partial(os.killpg, process.pid) if is_group else process.send_signal
@@ -88,14 +92,18 @@ def _end(process: subprocess.Popen[str], *, is_group: bool) -> None:
 
 
 def outcome_of(code: int) -> str:
-    """Return how a program ended, for errors."""
+    """Return a text on how a program ended, for errors.
+
+    Args:
+        code: the exit code as `run_program` returns it.
+    """
     return f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
 
 
 def hook_of(
     words: Sequence[str], environ: Mapping[str, str], timeout: timedelta, flush: Callable[[], None]
 ) -> Callable[[Mapping[str, Any]], None]:
-    """Return a hook that runs a program with the document as one line of JSON on standard input."""
+    """Return a hook that runs a program, with the event as one line of JSON on standard input."""
 
     def hook(event: Mapping[str, Any]) -> None:
         name = event["hook"]

@@ -48,7 +48,7 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
-    """Return an error, with a hint if the line has a common mistake, such as ``HEAD``."""
+    """Return an error; if the line has a common mistake, such as ``HEAD``, replace the hint."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
@@ -89,7 +89,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
         context.answered()
     except BaseException as error:
         if isinstance(error, LakeError) and not is_interrupt(error):
-            context.answered()  # `run` is about to write it
+            context.answered()  # `run` is about to write the error, which is the answer
             error.hint = error.hint and as_commands(
                 error.hint, context.out.repository, context.command
             )
@@ -291,7 +291,7 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
             context.out.error_record({**record, **_details(reported)})
         else:
             context.out.error(message, hint=hint, paths=reported.paths)
-    except BrokenPipeError:  # of standard output, which is flushed first
+    except BrokenPipeError:  # standard output is flushed before an error is written
         return ExitCode.BROKEN_PIPE
     return code
 

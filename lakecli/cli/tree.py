@@ -106,7 +106,7 @@ PAGED: Final = frozenset(
 """The commands whose answer is shown in a pager on a terminal."""
 
 IN_PLACE: Final = "@"
-"""In completion, ends the kind of a word if the command also accepts NAMESPACE@REF/PATH."""
+"""In completion, the suffix of a word's kind if the command also accepts NAMESPACE@REF/PATH."""
 
 
 class Command(NamedTuple):
@@ -116,7 +116,7 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the command's function; if it is a keyword of Python, with an underscore."""
+        """The name of the command's function; a Python keyword gets a trailing underscore."""
         name = self.words.replace(" ", "_").replace("-", "_")
         return f"{name}_" if iskeyword(name) else name
 
@@ -165,7 +165,7 @@ def is_prefix(words: tuple[str, ...]) -> bool:
 
 
 def instead(words: tuple[str, ...], rest: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the command to run for a line: usually `words`, else a likely correction.
+    """Return the words of the command to run for a line: `words`, or a likely correction of them.
 
     A line is corrected only if its meaning is clear and the other command is harmless: ``lakecli
     branch`` lists branches, and ``fs cp`` of a local file uploads the file.

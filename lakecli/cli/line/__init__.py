@@ -1,9 +1,9 @@
 """Parse a command line, and call the function of the command.
 
-Typer alone could do this. It is not used for most lines, because importing it takes longer than
-most commands run: ``tests/benchmarks/README.md`` has the figures. So every command declares its
-arguments and options once, and two parsers use this declaration. A fast parser handles lines
-without errors. Typer parses all other lines, and its messages become usage errors.
+Typer alone could do this, but importing Typer takes longer than most commands run (see
+``tests/benchmarks/README.md``). So every command declares its arguments and options once, and two
+parsers use the declaration. A fast parser handles lines without errors. Typer parses all other
+lines, and its messages become usage errors.
 
 The function of a command has the context as its first parameter. Each other parameter is an
 argument or an option. An argument or option of several commands is declared by the annotation of

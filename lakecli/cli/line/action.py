@@ -1,4 +1,4 @@
-"""Returns the action that runs a command, given the rest of the command line.
+"""Find the action that runs a command, given the rest of the command line.
 
 `plain` parses a line that has no errors, without Typer. For any other line `plain` returns
 ``None``. The docstring of the package explains why there are two parsers.
@@ -132,7 +132,7 @@ def _take_option(
         return
     if value is None:
         value = next(todo, None)
-        # Typer might take a word that looks like an option for one.
+        # Typer may take a value that begins with a dash for an option.
         if value is None or value.startswith("-"):
             raise _NotPlain
     if parameter.repeatable:
@@ -161,7 +161,7 @@ def _take_words(words: list[str], positions: list[Parameter], values: dict[str, 
 
 
 def _converted(text: str, parameter: Parameter) -> object:
-    """Return the value of a word; if the parameter has `read`, the word itself."""
+    """Return the value of a word; the word itself if the parameter is text or has `read`."""
     type_ = parameter.type
     if parameter.read is not None or type_ is str:
         return text

@@ -1,4 +1,4 @@
-"""Converts lakectl's spelling of options to Typer's.
+"""Convert lakectl's spellings of options to Typer's.
 
 Scripts for lakectl put global options anywhere and write ``--flag=false`` and ``-n=5``. Click, on
 which Typer is based, accepts global options only before the command, and accepts neither of the two
@@ -79,11 +79,12 @@ class Globals:
         return (self.log_level, self.log_format, self.log_output) != (None, None, None)
 
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
-        """Set a global option to `value`, else to the next word of `rest`, or a boolean to true.
+        """Set a global option to `value`; without `value`, to the next word or, if boolean, true.
 
         Args:
-            value: the value that is attached to the option by ``=``, or ``None``.
-            rest: the words after the option.
+            flag: the spelling of the option.
+            value: the value after ``=``, or ``None``.
+            rest: the words after the option; a word that is used as the value is removed.
         """
         option = _GLOBALS[flag]
         if not option.takes_value:
@@ -197,7 +198,7 @@ class _Line:
         elif option.bare is not None:
             self.done.append(word if equals else f"{word}={option.bare}")
         elif option.takes_value:
-            # Flag and value stay one word, so that no value is mistaken for a flag.
+            # Join option and value in one word, so that no value is mistaken for an option.
             self.done.append(word if equals or not self.todo else f"{word}={self.todo.pop(0)}")
         elif equals:
             self._set_boolean(flag, option, value)

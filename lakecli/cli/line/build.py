@@ -103,13 +103,13 @@ def usage_of(error: BaseException, words: str, synopsis: Callable[[str], str]) -
     name = f"{PROGRAM} {words}"
     hint = f"{name} --help"
     options = getattr(error, "possibilities", None)
-    if not options and hasattr(error, "possibilities"):  # an option of all commands may be meant
+    if not options and hasattr(error, "possibilities"):  # the user may mean a global option
         flags = [flag for each in GLOBAL_OPTIONS for flag in each.flags]
         options = get_close_matches(getattr(error, "option_name", ""), flags)
     if options:
         message = error.message
         hint = "did you mean " + " or ".join(sorted(options)) + "?"
-    elif getattr(error, "ctx", None) is None:  # the parser itself raised it: a value is missing
+    elif getattr(error, "ctx", None) is None:  # raised by the parser itself: a value is missing
         hint = f"{name} {synopsis(words)}\n  {hint}"
     elif re.match("Missing|Got unexpected", message):
         hint = f"{name} {synopsis(words)}"

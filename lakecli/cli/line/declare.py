@@ -17,10 +17,10 @@ from typing import Any, Final, ForwardRef, NamedTuple, TypeAlias, get_type_hints
 Reader: TypeAlias = Callable[[Any, Any], object]
 """A function that converts text to the value of a parameter.
 
-Its arguments are the text, or the list of texts of a repeatable parameter, and the context; it
-raises `UsageError`. It is called after the whole line was parsed, because the meaning of a URI
-depends on ``--base-uri`` and other options that may follow the URI. If the user gives no text, it
-is not called, and the parameter has its default.
+Its arguments are the text (for a repeatable parameter, the list of texts) and the context; it
+raises `UsageError` for invalid text. It is called after the whole line was parsed, because the
+meaning of a URI depends on ``--base-uri`` and other options that may follow the URI. If the user
+gives no text, it is not called, and the parameter has its default.
 """
 
 
@@ -106,7 +106,7 @@ class Option:
 
 
 _EMPTY: Final[Mapping[object, object]] = {str: "", list: [], Sequence: ()}
-"""The defaults of options that may be omitted, by type; of other types, the default is ``None``."""
+"""The defaults of options that may be omitted, by type; other types have the default ``None``."""
 
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""

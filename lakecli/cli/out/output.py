@@ -115,7 +115,8 @@ class Output:
 
             self._write(to_json(record() if callable(record) else record) + "\n")
         elif text is not None:
-            # In one piece, so that a reader which takes a part, such as `grep -q`, breaks no pipe.
+            # Write all lines at once: a reader that stops early, such as `grep -q`, then causes no
+            # broken pipe.
             lines = (format_.harmless(line).replace("\n", "\\n") for line in text())
             self._write("".join(f"{line}\n" for line in lines))
 
@@ -144,7 +145,7 @@ class Output:
             for item in items:
                 put(item)
                 count += 1
-        finally:  # what came before an error is written before it
+        finally:  # items before an error are written before the error
             self._write_held()
         return count
 
@@ -242,7 +243,7 @@ class Output:
         self.flush()
         try:
             self._paging = Pager(command)
-        except (OSError, ValueError):  # there is no such program: show it without
+        except (OSError, ValueError):  # there is no such program: do without a pager
             return
         self._stdout = self._paging.stream
 
@@ -386,8 +387,8 @@ class Output:
         return self._styled(text, name) if self._stderr_color else text
 
     def _styled(self, text: str, name: str) -> str:
-        # A mark that no data can contain, because it is random for each process. It is visible, so
-        # that text which is escaped before it is shown keeps it.
+        # The mark is random for each process, so that no data can contain it. It has no invisible
+        # characters, so that escaping keeps it.
         self._mark = self._mark or f"<{os.urandom(8).hex()}:"
         return f"{self._mark}{name};{text}{self._mark};"
 
@@ -442,7 +443,7 @@ class Output:
             lines: list[str] = []
             try:
                 for line in self._texts(items):
-                    lines.append(line)  # noqa: PERF402 - those before an error are written
+                    lines.append(line)  # noqa: PERF402 - lines before an error are written
             finally:
                 if lines:
                     self._write("\n".join(lines) + "\n")

@@ -37,7 +37,12 @@ class Count:
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=RATE_MARKS)
 
     def add(self, now: float, number: int) -> None:
-        """Count what was finished until now."""
+        """Add to the finished number, and take a sample for the rate.
+
+        Args:
+            now: the current time in seconds.
+            number: the number that was finished since the last call.
+        """
         self.done += number
         if now - self._marks[-1][0] >= RATE_STEP:
             self._marks.append((now, self.done))

@@ -62,8 +62,8 @@ VIEWS: Final[Mapping[str, str]] = {
     "appended=appended.hex_id appended.refs appended.staged remote=moved_back",
     "UploadLink": "id signed.url signed.expires_at signed.headers signed.fields physical_address",
 }
-"""The fields of answers that contain only some fields of a library record, in order. Each is a
-dotted attribute, whose last name is the name of the field, or ``field=attribute``."""
+"""The fields of answers that contain only some fields of a library record, in order, by class. Each
+is a dotted attribute whose last part is the name of the field, or ``field=attribute``."""
 
 
 class Answer(NamedTuple):
@@ -106,7 +106,7 @@ def answers(
 
 
 def fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - a record of any class
-    """Return the fields of a library record, as far as an answer contains them."""
+    """Return the fields of a library record that an answer contains, by name."""
     view = view_of(type(record))  # type: ignore[arg-type]  # every class can be hashed
     assert view is not None, record
     return {name: attrgetter(path)(record) for name, path in view.items()}

@@ -14,8 +14,7 @@ _WHOLE_WIDTH: Final = 1 << 20
 _GAP: Final = 2
 _READABLE: Final = 16
 _NARROW: Final = 6
-"""The width to which columns are cut: to `_READABLE` characters, or to `_NARROW` if a line then
-fits."""
+"""Columns are cut to `_READABLE` characters, or to `_NARROW` if only then a line can fit."""
 
 _LONG_ID: Final = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*( ?([kMGTPE]?i?B|bytes?))?")
