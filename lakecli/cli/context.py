@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakecli.settings.settings import Settings
 
 LAKECTL_SUFFIXES: Final = (".yaml", ".yml")
-"""The suffixes of lakectl's configuration files; those of lakecli are TOML files."""
+"""The suffixes by which ``--config`` recognizes lakectl's files; lakecli's own are TOML files."""
 
 HOOK_VARIABLE: Final = "LAKECLI_HOOK"
 """The variable that is set for hooks; if it is set, lakecli calls no hooks, to avoid recursion."""

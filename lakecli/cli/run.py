@@ -299,7 +299,8 @@ def _report(error: BaseException, context: Context, *, interrupted: bool) -> int
 def _details(reported: LakeError) -> dict[str, object]:
     """Return the JSON fields of an error besides its message, such as its paths.
 
-    The field ``unlike_checksums`` lists paths in conflict whose checksums are of different kinds.
+    The field ``unlike_checksums`` lists paths in conflict whose two checksums have different kinds,
+    so that the contents may be equal.
     """
     unlike = getattr(reported, "unlike_checksums", ())
     fields: dict[str, object] = {"paths": list(reported.paths)}

@@ -146,7 +146,7 @@ class InOrder(Generic[R]):
         self._file.close()
 
     def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield the results whose turn has come, in the order of their numbers."""
+        """Add a result; yield, in order, the results for which all earlier results have arrived."""
         if number != self._next:
             body = dump_value(result)
             self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)

@@ -232,7 +232,7 @@ def start_session(
         variables |= absolute_places({**environ, **variables})
         settings |= absolute_places(settings)
     if is_embedded:
-        # Skips the lookup of this machine's name, which takes seconds and needs a network.
+        # Avoid the lookup of this machine's name, which may take seconds and needs a network.
         variables |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
         settings.setdefault("spark.driver.host", "localhost")
     with _set(variables), _own_interrupts():
@@ -253,7 +253,7 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
         if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is reused
             make_private(log.parent)
             with log.open("wb") as output:
-                # Not to this process's standard output, which may have to be valid JSON.
+                # Keep Java's output out of standard output, on which programs may expect JSON.
                 process = {"stdout": output, "stderr": output, "cwd": place}
                 with _uninterrupted() as started:
                     gateway = launch_gateway(conf, popen_kwargs=process)  # type: ignore[no-untyped-call]

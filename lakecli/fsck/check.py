@@ -139,8 +139,8 @@ class _Checker:
     """One check of one repository; each commit, metarange and range is checked once.
 
     Args:
-        reads_external: whether to read objects outside the namespace; ``False`` requests only their
-            metadata, and ``None`` does not even request that.
+        reads_external: whether to hash objects outside the namespace where necessary, even if their
+            time is as recorded; ``None`` to leave such objects out of the check.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.

@@ -5,7 +5,7 @@ only objects that are deleted are damaged files in the cache, and damaged packs 
 other packs.
 
 For each loss that cannot be repaired, `describe_losses` lists the affected branches, tags and
-paths, and what to do.
+paths, and advises the user.
 """
 
 import os

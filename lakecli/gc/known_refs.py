@@ -80,7 +80,7 @@ class UncertainRefs(IntegrityError):
     """Refs may be missing or too old; a person may accept the present refs.
 
     Attributes:
-        what: the reason for the doubt, in words.
+        what: a text with the reason for the doubt.
         lost: refs that are missing, or older than when they were last seen.
     """
 
@@ -123,7 +123,7 @@ def observe(
         name: the name of the new record below ``_lakecli/gc/seen/``.
         refs: the refs to record.
         now: the present time by the store's clock.
-        cutoff: of the records written before this time, only the newest is kept.
+        cutoff: records written before this time are deleted, except the newest of them.
     """
     there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
     old = [info.key for info in there if info.modified_at < cutoff]

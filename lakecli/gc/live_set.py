@@ -57,8 +57,8 @@ def garbage_of(records: bytes, keys: Sequence[str], versions: Sequence[str]) -> 
 
     Args:
         records: the records of the objects.
-        keys: the keys of the objects; empty: the keys follow from the digests in the records.
-        versions: the versions of the objects; empty: unknown.
+        keys: the keys of the objects; empty if the keys follow from the digests in the records.
+        versions: the versions of the objects; empty if unknown.
     """
     named = keys or (data_key(record[:DIGEST].hex()) for record in split(records))
     return zip(named, map(Version, versions) if versions else repeat(Version("")), strict=False)

@@ -227,7 +227,7 @@ def list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
 
     A young table protects the objects that it refers to. So if a listing lacks young tables, their
     objects could be lost. If far fewer tables are listed than the last collection left, the tables
-    are listed twice, and those of both listings are returned.
+    are listed twice, and the tables of both listings are returned.
     """
     tables, files = _list_tables(work)
     before = report.tables_left(work.store, work.seen.state.epoch)

@@ -37,7 +37,7 @@ class GcOptions(NamedTuple):
 
     Attributes:
         grace: shortest time between condemning and sweeping, and minimum age of garbage.
-        dry_run: change nothing, and report what would be done.
+        dry_run: only report the step that the run would take.
         force_shared: collect although another program uses the namespace.
         lakefs_stopped: record the caller's confirmation that lakeFS, from which the namespace was
             taken over, has stopped.

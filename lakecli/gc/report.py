@@ -1,7 +1,7 @@
 """Reports of a collection: the kinds of garbage, totals, a summary by branch, and its status.
 
-The summary counts what is about to be deleted, by branch and tag, so that a person notices
-mistakes::
+The summary counts the objects that are about to be deleted, by branch and tag, so that a person
+notices mistakes::
 
     _lakecli/gc/marks/<epoch>-<id>/summary    written with the lists, read by `gc status` anywhere
 
@@ -72,7 +72,7 @@ class Doomed(NamedTuple):
     Attributes:
         size: the size in bytes.
         kind: one of `KINDS`.
-        version: version in the listing; ``""``: unknown. The version is not written to the lists.
+        version: version in the listing; ``""`` if unknown. The lists do not record the version.
     """
 
     key: str

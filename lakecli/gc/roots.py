@@ -222,7 +222,7 @@ class OwnPosition(NamedTuple):
 def own_positions(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[OwnPosition]:
-    """Yield the commits that this clone's refs point to, and those that undo could restore."""
+    """Yield the commits that this clone's refs point to, and commits that undo could restore."""
     refs = repository.refs(txn)
     for kind, name, head in refs.iter_refs():
         yield OwnPosition(head, name if kind is RefKind.BRANCH else "")

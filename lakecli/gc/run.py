@@ -7,7 +7,7 @@ leads to the same result.
 
 `prepare` determines the next step, and `take` takes it. Between these calls, the caller may ask a
 person for confirmation. A step changes the state only if it is still the state that `prepare` read.
-So no objects are deleted but those that the person has confirmed.
+So a step deletes only objects that the person has confirmed.
 
 The lists of condemned objects name candidates only. A sweep finds the objects in use by following
 the refs again, and deletes only objects that are still old, still unreached, and not kept.
@@ -379,7 +379,7 @@ class Sweep:
         )
 
     def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
-        """Delete objects while the lease is valid; count those that the store has kept."""
+        """Delete objects while the lease is valid; count the objects that the store kept."""
         with ThreadPoolExecutor(_PARALLELISM) as pool:
             for several in batches(objects, BATCH * _PARALLELISM):
                 self._work.repository.lake.runtime.on_step("gc:delete")

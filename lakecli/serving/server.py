@@ -4,7 +4,7 @@ uvicorn has no limits for slow clients, so a watchdog closes the connection of a
 
 - does not send complete request headers within `HEAD_TIME`, or sends more than `MOST_HEAD` bytes;
 - sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
-- receives nothing of an answer for `PATIENCE`.
+- leaves the buffer of an answer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
 and cuts off the rest. Nothing is lost: every change that was answered is durable.

@@ -180,7 +180,7 @@ class Settings:
         """The access key and the secret key of endpoints; ``None`` for a new pair at each start.
 
         Raises:
-            UsageError: only one of them is set.
+            UsageError: only one of the two keys is set.
         """
         pair = self._find(keys.SERVE_ACCESS_KEY, str), self._find(keys.SERVE_SECRET_KEY, str)
         if pair[0] is None and pair[1] is None:

@@ -269,7 +269,7 @@ class TableFileWriter(NamedTuple):
 
 
 class _TaskFiles:
-    """The files of one task; one of them is open at a time."""
+    """The files of one task; at most one file is open at a time."""
 
     def __init__(self, writer: TableFileWriter, task: int, path: Path) -> None:
         self._writer = writer

@@ -54,8 +54,8 @@ def read_table(
         schema: schema of the data, as in `DataFrameReader.schema`; by default Spark infers it.
         columns: the columns to return, in this order; a string is one column. For Parquet, only
             these columns and those in `where` are decoded.
-        where: an SQL condition. If its comparisons are joined by AND, partition directories that
-            one of them rules out are not read.
+        where: an SQL condition. If it joins comparisons by AND, Spark does not read partition
+            directories that a comparison rules out.
         native: ``True``: Spark reads the objects with its own connector to the store (s3a, gs or
             abfss) and its own credentials, or from a directory that all executors have. ``False``:
             lakecli reads the objects. By default, Spark reads them if it can.

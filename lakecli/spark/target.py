@@ -1,4 +1,4 @@
-"""The path of a branch to which a DataFrame is written, and the effect of each mode.
+"""The branch and path to which a DataFrame is written, and the effect of each mode.
 
 ============================  ==============================================================
 mode                          conflicts if, when the branch moves,
@@ -69,7 +69,7 @@ class _Nothing(LakeError):
 
 
 class WriteTarget:
-    """The path of a branch to which rows are written, and the mode of the write.
+    """The branch and path to which rows are written, and the mode of the write.
 
     Args:
         repository: the repository of the branch.
@@ -121,7 +121,7 @@ class WriteTarget:
         Raises:
             TableExists: there are objects, and the mode is ``error``.
             TableChanged: objects that would be replaced have changed since the base.
-            DirtyBranch: the changes are to be committed, and the branch has uncommitted changes.
+            DirtyBranch: `commits` is true, and the branch has uncommitted changes.
         """
         check_early(self._repository, self._branch)
         with self._repository.lake.kv.read() as txn:

@@ -63,7 +63,7 @@ class Option:
 
     Args:
         flags: the spellings; by default the name of the parameter. ``--flag/--no-flag`` declares a
-            boolean option whose omission does not mean false.
+            boolean option with a spelling for false, whose default need not be false.
         min: the smallest value of an integer.
         hidden: whether help leaves the option out.
         bare: the value that ``--option`` alone means; any other value must be written

@@ -34,7 +34,7 @@ LEVELS: Final = {
     "fatal": logging.CRITICAL,
     "panic": logging.CRITICAL,
 }
-"""The log levels of lakectl, with those of `logging`."""
+"""The levels of `logging` by the names of lakectl's log levels."""
 
 FORMATS: Final = ("text", "json")
 STDERR: Final = frozenset({"-", "="})
@@ -107,7 +107,7 @@ class Logs:
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
     def _file(self, place: str) -> Callable[[str], object]:
-        """Open a file, and return a function that writes a line to it, which flushes it."""
+        """Open a log file, and return a function that writes and flushes a line."""
         file = _opened(place)
         self._files.append(file)
         return lambda line: file.write(line + "\n")

@@ -437,7 +437,7 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write_held(self) -> None:
-        """Write the items that `stream` has buffered, as far as they can be formatted."""
+        """Write the buffered items of `stream`; if one cannot be formatted, those before it."""
         if self._held:
             items, self._held = self._held, []
             lines: list[str] = []

@@ -15,7 +15,7 @@ _NONE: Final = ("", "cat")
 
 
 def find_pager(environ: Mapping[str, str]) -> str:
-    """Return the command line of the pager; ``""`` if no pager is to be used."""
+    """Return the command line of the pager; ``""`` to show output without a pager."""
     chosen = environ.get("LAKECLI_PAGER", environ.get("PAGER", _DEFAULT)).strip()
     is_dumb = environ.get("TERM", "") in {"", "dumb"}
     return "" if chosen in _NONE or is_dumb else chosen
@@ -44,7 +44,7 @@ class Pager:
         while True:
             try:
                 self._process.wait()
-            except KeyboardInterrupt:  # the pager handles it
+            except KeyboardInterrupt:  # the pager handles interrupts itself
                 continue
             return
 

@@ -2,13 +2,14 @@
 
 ::
 
-    routes                   finds the operation, checks who asks, answers errors
+    routes                   finds the operation, checks access, answers errors
     configuration            version, storage, user, login
     tasks                    imports, refs dumps
     objects                  read, list, write, copy, delete; forms; uploads to the bucket itself
     refs                     branches, tags, commits, log, diff, merge
     repositories             repositories, protected branches
-    requests                 how an operation is declared; parameters, errors, JSON, pages
+    requests                 declarations of operations; parameters, errors, JSON, pages
 
-Paths, names of fields and statuses are those of lakeFS 1.84; its document is the schema.
+Paths, field names and statuses are the same as in lakeFS 1.84, whose OpenAPI document is the
+schema.
 """

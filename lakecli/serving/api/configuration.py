@@ -9,7 +9,7 @@ from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFi
 from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = {"version": "1.84.0", "version_context": "lakecli", "upgrade_recommended": False}
-"""The lakeFS version whose API is served; clients choose the operations they use by it."""
+"""The lakeFS version that clients see; they decide by it which operations they can use."""
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 

@@ -1,4 +1,4 @@
-"""Repositories: list, create, delete, and their protected branches."""
+"""Operations on repositories: list, create, delete, and protect branches."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ LARGEST_BODY: Final = 16 << 20
 LARGEST_PAGE: Final = 1_000
 _DEFAULT_PAGE: Final = 100
 _LARGEST_QUERY: Final = 256
-"""The most parameters of a query."""
+"""The maximum number of parameters in a query."""
 
 _UNDECODABLE: Final = "\0"
 """Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""

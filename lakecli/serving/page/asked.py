@@ -37,7 +37,7 @@ class Asked:
 
     @cached_property
     def ref(self) -> str:
-        """The ref expression that was asked for, or the default branch."""
+        """The requested ref expression; by default, the default branch."""
         return self.text("ref", self.repository.record.default_branch)
 
     def text(self, key: str, default: str = "") -> str:

@@ -60,7 +60,7 @@ class Preview(NamedTuple):
         text: the preview of an object that is not a table or an image.
         rows: the rows of a table; the first row has the names of the columns.
         image: whether the object is an image that may be shown.
-        hint: what helps if there is no preview.
+        hint: the remedy if there is no preview, or ``None``.
     """
 
     note: str

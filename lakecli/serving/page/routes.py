@@ -1,8 +1,9 @@
 """Requests for pages: access, the page that answers, headers, and errors as pages.
 
 A browser begins with the link that `lakecli serve` prints. In exchange for the token in the link it
-gets a session cookie. A page with a link sets the cookie, not a redirect: browsers count a redirect
-as a request from the site where the first link was clicked, and would not send the cookie.
+gets a session cookie. The answer is a page that leads to the next page, not a redirect: a browser
+counts a redirect as a request from the site where the link was clicked, and sends no cookie with
+it.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _names(asked: Asked) -> Mapping[CommitId, Sequence[tuple[RefKind, str]]]:
 
 
 def commit(asked: Asked) -> Shown:
-    """Return the page of a commit: its message, and what it changed."""
+    """Return the page of a commit: its message and its changes."""
     found = show_commit(asked.repository, asked.ref)
     left = found.parents[0] if found.parents else None
     before = show_commit(asked.repository, left).metarange_id if left else EMPTY_TREE

@@ -1,4 +1,4 @@
-"""Conditions of requests in the order of RFC 9110, and ranges."""
+"""Conditional requests, evaluated in the order of RFC 9110, and ranges."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _whole(moment: datetime) -> datetime:
 def span_of(
     headers: Mapping[str, str], size: int, etag: str, modified: datetime
 ) -> tuple[int, int] | None:
-    """Return the range (start, end) of an object that a request is for; ``None``: all of it.
+    """Return the requested range of an object as (start, end); ``None`` for the whole object.
 
     ``Range`` is ignored if ``If-Range`` names another version of the object.
 

@@ -50,7 +50,7 @@ REDIRECTED_FOR: Final = timedelta(hours=1)
 """How long the presigned URL of a redirect is valid."""
 
 _FOLLOWS: Final = re.compile(r"(curl|rclone|duckdb|object_store)\b", re.IGNORECASE)
-"""User agents that follow a redirect of GET to another host, and do not send their signature."""
+"""User agents that follow a redirect of GET to another host without sending their signature."""
 
 _USER: Final = "x-amz-meta-"
 _TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)

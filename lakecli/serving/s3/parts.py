@@ -294,7 +294,7 @@ class FileUpload(Upload):
         try:
             with self._batch.reopen(name) as file:
                 yield file
-        except (OSError, ValueError) as error:  # `ValueError`: an earlier error closed the file
+        except (OSError, ValueError) as error:  # `ValueError`: the file was discarded meanwhile
             reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise Unreachable(
                 f"cannot write into {self._repository.store.uri}: {reason}",

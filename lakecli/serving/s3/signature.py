@@ -42,7 +42,7 @@ _QUERY: Final = "AuthorizationQueryParametersError"
 
 
 class Signed(NamedTuple):
-    """The verified signature of a request, with what is needed to verify its body.
+    """The verified signature of a request, and the values needed to verify its body.
 
     Attributes:
         payload: the signed value of the body: its SHA-256 in hex, or a name such as
