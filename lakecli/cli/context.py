@@ -257,7 +257,6 @@ class Context:
         """Open the repository that a URI names, without contacting the bucket.
 
         Args:
-            uri: the URI.
             others: further URIs, which must name the same repository.
             at_op: the ID of an operation, to read the repository in its state right after it.
 
@@ -317,7 +316,6 @@ class Context:
         deleted repositories had the same name, `wanted` and `operation` select one.
 
         Args:
-            uri: the URI.
             wanted: ``undo`` or ``redo`` to prefer a deleted repository with an operation that can
                 be undone or redone.
             operation: the first digits of an operation's ID, to prefer the repository that has the

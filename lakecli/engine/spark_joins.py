@@ -25,7 +25,7 @@ Batches = Iterator[Any]
 """Rows as Arrow batches; untyped, because Arrow is imported only where it is needed."""
 
 RowsTask = Callable[[Batches], Batches]
-"""A function for ``mapInArrow``."""
+"""A function for Spark's ``mapInArrow``: takes and yields Arrow batches."""
 
 _KINDS: Final = {"int": "int32", "bigint": "int64", "string": "string", "binary": "binary"}
 """Arrow types, by the name of the Spark type."""
@@ -46,9 +46,6 @@ def frame_by_number(runner: SparkRunner, task: RowsTask, count: int, columns: An
     """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number.
 
     Args:
-        runner: the runner with the session.
-        task: the function that yields the rows of a task.
-        count: the number of tasks.
         columns: the columns of the rows: names and types in Spark's DDL, or a schema.
     """
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
@@ -128,10 +125,6 @@ def results_of(
     can filter out ``None``.
 
     Args:
-        runner: the runner of the job.
-        frame: the DataFrame of the results.
-        nonce: the nonce of the job.
-        progress: shows the number of finished tasks.
         tasks: number of tasks, for the progress; joins may add some.
     """
     shown = 0

@@ -79,7 +79,6 @@ class SparkRunner(Runner):
         session: the Spark session to use; ``None`` to start one, or use the active one.
         master: the URL of the master; ``""`` for the default.
         conf: settings of Spark, which override lakecli's own.
-        environ: the environment variables of this process.
         cache: directory for Spark's log and for the script that starts Java.
         quick_start: whether to make the JVM optimise less, which is faster for jobs of seconds.
         stores: the stores that executors must be able to read; see `prepare_executors`.
@@ -237,7 +236,7 @@ class SparkRunner(Runner):
 
 
 def opened(result: R | FailedPart) -> R:
-    """Return a result of an executor, or raise the error that the executor sent instead."""
+    """Return the result that an executor sent, or raise the error that it sent instead."""
     if isinstance(result, FailedPart):
         raise load_error(result.error) or Unfinished("a part failed, and its error cannot be read")
     return result

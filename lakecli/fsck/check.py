@@ -75,7 +75,6 @@ def fsck(
     """Yield the problems of a repository as they are found.
 
     Args:
-        repository: the repository to check.
         hash_data: read data objects and compare their BLAKE3 digests with their names.
         sample: the share of the data objects to read, from 0 to 1.
         external: request every object outside the namespace and compare it with its entry.
@@ -420,8 +419,6 @@ def check_shared(
     """Yield the problems of objects that clones share in the bucket: policy, refs and packs.
 
     Args:
-        repository: the repository to check.
-        txn: a transaction of the local store.
         checked: trees of this clone's heads, which were checked before.
     """
     store = repository.store

@@ -105,7 +105,7 @@ class Defect(DamagedObject):
     count: int = 0
 
     def add(self, finding: Finding) -> None:
-        """Add a finding."""
+        """Add a finding about this object: its size, and the path that needs the object."""
         if self.size is None:
             self.size = finding.size
         if finding.ref or finding.path is not None:
@@ -142,7 +142,7 @@ class RepairCounts:
 
 
 def problems_of_commit(refs: RefStore, commit: Commit) -> Iterator[str]:
-    """Yield the defects of the record of a commit."""
+    """Yield a text for each defect of a commit: parents, generation and ID."""
     for parent_id in commit.parents:
         parent = refs.find_commit(parent_id)
         if parent is None:

@@ -38,7 +38,7 @@ AFTER_DATA: Final = DATA.removesuffix("/") + "0"
 
 
 class ObjectInterval(NamedTuple):
-    """The interval of keys with the data objects that one task reads.
+    """The interval of keys from which one task reads data objects.
 
     Attributes:
         low: the first key.

@@ -166,10 +166,7 @@ def open_index(
     """Return an empty index of the data objects of a repository.
 
     Args:
-        repository: the repository to check.
-        runner: the runner that does the work.
         compares: whether to compare the contents of lakeFS's objects with their entries.
-        progress: shows the progress of the runner.
     """
     if not isinstance(runner, SparkRunner):
         return DataIndex(repository.store)

@@ -57,7 +57,6 @@ def repair(
     """Repair problems where possible; yield findings and repairs, and at the end the losses.
 
     Args:
-        repository: the repository to repair.
         check: runs `fsck` with the given counts.
         places: directories with files that may be lost objects, and URIs of copies of the
             namespace.

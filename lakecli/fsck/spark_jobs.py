@@ -118,7 +118,7 @@ class LookupResult(NamedTuple):
 
 
 def name_of(key: str) -> bytes | None:
-    """Return the name by which an object is joined; ``None`` if it is not below ``data/``."""
+    """Return an object's name for the join; ``None`` if the object is not below ``data/``."""
     digest = data_digest(key)
     if digest is not None:
         return b"\1" + bytes.fromhex(digest)

@@ -64,7 +64,7 @@ LAST: Final = GC + "refs"
 OBSERVED_EVERY: Final = timedelta(days=1)
 
 MAX_SEEN_SIZE: Final = 64 << 20
-"""Maximum size of a record in bytes, enough for 300,000 refs. Further refs are left out."""
+"""Maximum size of a record in bytes, enough for 300,000 refs. Refs beyond it are left out."""
 
 _LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+) ([0-9a-f]{64}|-)", re.ASCII)
 
@@ -119,9 +119,7 @@ def observe(
     """Record the last move of each ref, at most about once a day; delete old records.
 
     Args:
-        store: the store of the namespace.
         name: the name of the new record below ``_lakecli/gc/seen/``.
-        refs: the refs to record.
         now: the present time by the store's clock.
         cutoff: records written before this time are deleted, except the newest of them.
     """

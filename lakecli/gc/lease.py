@@ -28,7 +28,7 @@ from lakecli.repository.contract import Repository
 from lakecli.stores.capabilities import DeletesMatching
 
 RENEW_AFTER: Final = LEASE / 6
-"""Time since the lease began after which the lease is renewed before a deletion begins."""
+"""Age of the lease above which it must be renewed before a deletion may begin."""
 
 LONGEST_DELETE: Final = LEASE / 3
 """Maximum time of one deletion, including the SDK's retries."""

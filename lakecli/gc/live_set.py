@@ -369,7 +369,7 @@ class SparkLiveSet:
     def iter_garbage(
         self, work: Work, mark: str, parts: Sequence[ListingPart]
     ) -> Iterator[PartGarbage | None]:
-        """Yield the same as `DigestSet`, and ``None`` every few seconds while a part is awaited."""
+        """Yield the same as `DigestSet`, and ``None`` every few seconds until a part is ready."""
         names = [part.name for part in parts]
         tasks, read = tasks_of(work.store, parts), self._read()
         lists = partial(read_condemned, names=names, mark=mark, read=read)

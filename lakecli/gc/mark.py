@@ -260,7 +260,6 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
 
     Args:
         reach: the objects in use; all roots have been followed.
-        roots: the roots of the collection.
     """
     work = reach.work
     yield from roots.unneeded
@@ -296,8 +295,6 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
     """Return a summary, by branch and tag, of the objects that are about to be deleted.
 
     Args:
-        work: the inputs of the collection.
-        roots: the roots of the collection.
         doomed: garbage; only its metaranges are counted.
         objects: number of data objects that are garbage.
     """

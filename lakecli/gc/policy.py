@@ -247,7 +247,6 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
     """Return the error for a namespace with objects that lakecli never writes.
 
     Args:
-        work: the inputs of the collection.
         foreign: the number of such objects, by kind.
 
     Returns:
@@ -300,7 +299,6 @@ def check_stopped(work: Work, key: str) -> None:
     """Refuse to delete objects of lakeFS if a data object shows that lakeFS still writes.
 
     Args:
-        work: the inputs of the collection.
         key: the key of the object with the latest time in its name; ``""`` if there is none.
 
     Raises:

@@ -122,13 +122,15 @@ class GarbageCounter:
         """Count objects of one kind.
 
         Args:
+            kind: one of `KINDS`.
             size: the total size of the objects in bytes.
+            objects: the number of objects.
         """
         self._objects[kind] += objects
         self._sizes[kind] += size
 
     def objects(self, *kinds: str) -> int:
-        """Return how many objects of some kinds were counted."""
+        """Return how many objects of the given kinds were counted."""
         return sum(self._objects[kind] for kind in kinds)
 
     def totals(self) -> tuple[GarbageTotal, ...]:
@@ -247,7 +249,7 @@ def parse_summary(data: bytes) -> GarbageSummary | None:
 
 
 class Action(StrEnum):
-    """What a run did, or in a dry run would do."""
+    """The result of a run; in a dry run, the result that a run would have."""
 
     CONDEMNED = "condemned"
     FOUND_NOTHING = "found nothing"
@@ -350,7 +352,7 @@ def write_fields(
 
 
 def tables_left(store: ObjectStore, epoch: int) -> int:
-    """Return how many ranges and metaranges the collection of `epoch` left; 0: unknown."""
+    """Return how many ranges and metaranges the collection of `epoch` left; 0 if unknown."""
     for action in (Action.SWEPT, Action.CONDEMNED):
         try:
             report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)

@@ -52,7 +52,7 @@ REFLOG_KEPT: Final = KEPT_FOR
 """Minimum time to keep commits that a ref formerly pointed to; a longer grace period applies."""
 
 _CLOCKS: Final = timedelta(days=1)
-"""Allowance for the time between a move and the date of the object that records the move."""
+"""Allowance for a difference between the time of a move and the date of the object with it."""
 
 
 class Known(NamedTuple):
@@ -64,7 +64,7 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, commit: Commit) -> "Known":
-        """Return the fields of a commit."""
+        """Return the needed fields of a commit."""
         return cls(commit.parents, commit.metarange_id, int(commit.created_at.timestamp()))
 
 

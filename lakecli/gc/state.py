@@ -346,8 +346,6 @@ def clean_up(store: ObjectStore, state: GcState, now: datetime, *, ended: str = 
     """Delete lists and keeps that no phase needs any more.
 
     Args:
-        store: the store of the namespace.
-        state: the present state.
         now: the time by the store's clock.
         ended: the name of the lists of the collection that has just ended; ``""`` if none has.
     """

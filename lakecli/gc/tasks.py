@@ -372,7 +372,6 @@ def read_ranges(
     that only looks like an address is that an object that is garbage is kept.
 
     Args:
-        location: the namespace.
         ids: hex IDs of ranges.
         must_exist: whether to raise `MissingTable` if a range is missing.
         old_layout: whether the namespace may have objects of old lakeFS servers outside ``data/``.
@@ -422,7 +421,7 @@ def _read(
 
 
 class TableInfo(NamedTuple):
-    """The size and the date of a range or metarange in a listing."""
+    """The properties of a listed range or metarange, and whether it is older than the cutoff."""
 
     size: int
     is_old: bool
@@ -438,9 +437,7 @@ def kinds_of(
     Tables of lakeFS may be garbage if lakeFS has stopped.
 
     Args:
-        work: the inputs of the collection.
         tables: the listed tables, by hex ID.
-        ids: hex IDs of the tables to look at.
         renewed: hex IDs of tables whose date a writer of lakecli has renewed.
 
     Raises:

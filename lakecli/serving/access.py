@@ -19,7 +19,7 @@ MOST_SESSIONS: Final = 64
 """The maximum number of browser sessions; when it is reached, a new session ends the oldest."""
 
 COOKIE: Final = "lakecli_session"
-"""The name of the cookie of a session: ``HttpOnly`` and ``SameSite=Strict``."""
+"""The name of the session cookie, which is set with ``HttpOnly`` and ``SameSite=Strict``."""
 
 _KEY_PREFIX: Final = "LAKECLI"
 
@@ -28,8 +28,6 @@ class EndpointAccess:
     """The key pair of an endpoint, and its sessions. Safe to share between threads.
 
     Args:
-        access_key: the public half of the key pair.
-        secret: the secret half of the key pair.
         new_token: returns an unguessable text, for link tokens and sessions.
 
     Attributes:
@@ -54,7 +52,7 @@ class EndpointAccess:
         return self.secret if _is_equal(access_key, self.access_key) else None
 
     def is_pair(self, access_key: str, secret: str) -> bool:
-        """Return whether this is the key pair."""
+        """Return whether an access key and a secret are the endpoint's key pair."""
         is_key = _is_equal(access_key, self.access_key)
         return _is_equal(secret, self.secret) and is_key
 
@@ -77,7 +75,7 @@ class EndpointAccess:
             return self._token
 
     def begin_session(self, token: str) -> str | None:
-        """Return the text for the cookie of a new session, or ``None`` if the token is wrong.
+        """Begin a session with a link token; return the cookie's value, or ``None`` if refused.
 
         The token does not work a second time.
         """
@@ -88,7 +86,7 @@ class EndpointAccess:
             return self._begin()
 
     def log_in(self, access_key: str, secret: str) -> str | None:
-        """Return the text for the cookie of a new session, or ``None`` for a wrong key pair."""
+        """Begin a session with the key pair; return the cookie's value, or ``None`` if refused."""
         if not self.is_pair(access_key, secret):
             return None
         with self._lock:

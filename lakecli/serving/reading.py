@@ -1,4 +1,4 @@
-"""Conditions of requests, and parts of objects."""
+"""Conditional and range requests, which all protocols of the endpoint share."""
 
 from __future__ import annotations
 

@@ -93,7 +93,6 @@ class Served:
 
     Args:
         lake: the lake of the repositories; new repositories are created in it, too.
-        opening: functions that open repositories.
         names: the names of the repositories; ``None`` for all of the lake, including new ones.
         namespaces: storage namespaces that are read without a clone, by the bucket name to serve.
 
@@ -151,7 +150,7 @@ class Served:
         return self._names is None and not self.read_only
 
     def repository(self, name: str) -> Repository:
-        """Return a repository for reading, up to date.
+        """Return a repository for reading, brought up to date with its bucket.
 
         Raises:
             NotFound: no repository of that name is served.

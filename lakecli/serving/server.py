@@ -213,7 +213,6 @@ class Endpoint(uvicorn.Server):
     """A server that stops at an interrupt, or when another thread calls `stop`.
 
     Args:
-        context: the objects that the handlers use.
         bound: a listening socket.
         tls: the paths of the certificate and its private key, in PEM.
         report: called with each error that the client is not told; see `make_app`.

@@ -1,4 +1,4 @@
-"""The HTTP statuses of lakecli's errors; S3 has codes instead."""
+"""The HTTP statuses of lakecli's errors, for the API and the pages; `s3.errors` has S3's codes."""
 
 from __future__ import annotations
 

@@ -253,7 +253,6 @@ class BranchWriter:
     Args:
         acting: returns a handle of the repository for writing that records the given text in the
             operation log.
-        branch: the name of the branch.
         elapsed: returns the seconds of a monotonic clock.
         memory: limits the memory of objects that are being sent to buckets.
     """
@@ -295,7 +294,6 @@ class BranchWriter:
         Args:
             key: the incoming key, made by `lakecli.base.layout.incoming_key`; it is deleted.
             digest: the BLAKE3 digest of the object, computed by the caller.
-            size: the size of the object in bytes.
         """
         return self._present_intake().take_over(key, digest, size)
 
@@ -309,8 +307,6 @@ class BranchWriter:
         """Make changes in order in one transaction, and return the outcome of each.
 
         Args:
-            changes: the changes to make.
-            client: the client of the request.
             action: the operation that the client requested, such as ``PutObject``.
 
         Raises:

@@ -216,7 +216,8 @@ def _remove(table: MutableMapping[str, Any], words: list[str]) -> None:
     """Remove a setting, and each table that becomes empty.
 
     Args:
-        words: the parts of the dotted name.
+        table: the TOML table that contains the setting, directly or in nested tables.
+        words: the parts of the dotted name, relative to `table`.
     """
     first, *rest = words
     if rest:

@@ -526,7 +526,7 @@ _OF_REPOSITORIES: Final = {key.name: key for key in REPOSITORY_KEYS}
 
 
 def find_key(name: str) -> Key:
-    """Return the setting with this name, which may be a setting of one repository.
+    """Return the setting with a name, such as ``sync`` or, for one repository, ``repo.sales.sync``.
 
     Raises:
         UsageError: there is no such setting; the hint names a similar setting.

@@ -210,7 +210,7 @@ class Settings:
         return {name: command for name, command in found.items() if command is not None}
 
     def timeout(self, what: Literal["check", "hook"]) -> timedelta:
-        """How long a check or a hook may take."""
+        """Return how long a check or a hook may take."""
         return self._value(f"timeouts.{what}", timedelta)
 
     def sync(self, repository: str) -> bool:

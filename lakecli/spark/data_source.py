@@ -149,10 +149,10 @@ class LakefsSource(datasource.DataSource):
 
 
 def source_class(home: str | None) -> type[LakefsSource]:
-    """Return the data source class for a home."""
+    """Return a data source class whose default home is `home`."""
 
     class SessionSource(LakefsSource):
-        """The data source for one session."""
+        """The data source that one session registers."""
 
     SessionSource.home = home
     return SessionSource
@@ -206,7 +206,7 @@ def look_at_commits(uri: str, home: str | None) -> list[Row]:
 
 
 def look_at_refs(uri: str, home: str | None) -> list[Row]:
-    """Return branches, then tags, each ordered by name."""
+    """Return the rows of branches, then of tags, both ordered by name."""
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         return [
             {"kind": kind.value, "name": name, "commit_id": commit_id}
@@ -226,7 +226,7 @@ class RecordsReader(DataSourceReader):
         return {"columns": self.columns, "rows": []}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the rows in groups."""
+        """Return partitions with at most `ROWS` rows each."""
         starts = range(0, len(self.rows), ROWS)
         return [InputPartition(self.rows[start : start + ROWS]) for start in starts]
 

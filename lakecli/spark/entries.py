@@ -126,7 +126,7 @@ class EntriesReader(DataSourceReader):
     entries_per_partition: int = SHARE
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the groups of ranges, and groups of staged records."""
+        """Return partitions for groups of ranges, then for groups of staged records."""
         with told():
             staged = self.snapshot.staged
             paths = [path for path, _ in staged]

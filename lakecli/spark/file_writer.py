@@ -101,9 +101,6 @@ def layout_of(
     """Return the layout of a table's files; the caller adds the header line of CSV files.
 
     Args:
-        schema: the schema of the rows.
-        format: ``parquet``, ``csv`` or ``json``.
-        partition_by: the names of the partition columns.
         options: the options of the write, such as ``compression``.
         version: the version of Spark, which is recorded in Parquet files.
 
@@ -239,7 +236,7 @@ class TableFileWriter(NamedTuple):
 
     @classmethod
     def of(cls, repository: Repository, layout: FileLayout) -> "TableFileWriter":
-        """Return the function for one write to a repository."""
+        """Return a function for a new write to a repository."""
         write_id = UUID(bytes=repository.lake.runtime.new_id())
         return cls(StoreLocation.of(repository), layout, str(write_id))
 

@@ -126,8 +126,8 @@ def quoted(name: str) -> str:
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     """Open the repository of a URI; the setting ``sync`` works as on the command line.
 
-    A repository that is named by its namespace is read without a clone. If an error is raised in
-    the block, its hint is added as a note. Notices become warnings.
+    If the URI names a namespace, its repository is read without a clone. If the block raises an
+    error of lakecli, the hint is added to the error as a note. Notices become Python warnings.
     """
     with hints_told():
         parsed = parse(uri, anywhere=True)
@@ -187,10 +187,8 @@ def read_parts(
     """Return a DataFrame of the rows of all parts; each part is read by one task.
 
     Args:
-        spark: the session.
         read: a picklable function that yields the record batches of a part.
         parts: the picklable arguments for `read`.
-        schema: the schema of the rows.
     """
     packed = pickle.dumps((read, parts))
     hint = environment_hint()

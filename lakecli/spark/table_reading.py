@@ -105,12 +105,7 @@ def load(
     """Return the rows of a table's files, read by Spark as from a directory of these files.
 
     Args:
-        spark: the session.
-        repository: the repository of the table.
-        files: the files of the table.
-        format: ``parquet``, ``csv`` or ``json``.
         schema: the schema of the rows; ``None`` to let Spark infer it.
-        options: options of Spark's reader.
         native: whether Spark's own connectors open the objects; ``None`` to use them where
             possible.
     """

@@ -65,15 +65,13 @@ class TableChanged(ConflictError):
 
 
 class _Nothing(LakeError):
-    """There is nothing to commit."""
+    """The mode is ``ignore``, and there are objects below the path: nothing is written."""
 
 
 class WriteTarget:
     """The branch and path to which rows are written, and the mode of the write.
 
     Args:
-        repository: the repository of the branch.
-        branch: the name of the branch.
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
         mode: one of `MODES`.
         batch: the batch of a stream to write exactly once; ``None`` for other writes.
@@ -140,7 +138,7 @@ class WriteTarget:
         return True
 
     def _choose(self, view: View, expected: str, read: Sequence[Origin]) -> Commit:
-        """Return the base of the write."""
+        """Return the base of the write; see the docstring of the module."""
         if expected:
             return commit_at(self._repository, view.txn, expected)
         refs = self._repository.refs(view.txn)
@@ -169,7 +167,7 @@ class WriteTarget:
         return exists
 
     def _check_unchanged(self, view: View, prefixes: Sequence[bytes]) -> None:
-        """Raise `TableChanged` if objects below some prefixes have changed since the base."""
+        """Raise `TableChanged` if objects below one of the prefixes have changed since the base."""
         base = self.base
         trees = self._repository.trees
         changes = chain.from_iterable(

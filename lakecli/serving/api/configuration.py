@@ -41,7 +41,7 @@ def get_storage(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_config(call: ApiCall) -> Mapping[str, Any]:
-    """Return the whole configuration."""
+    """Return the configuration: the version and the storage configuration."""
     storage = get_storage(call)
     return {"version_config": VERSION, "storage_config": storage, "storage_config_list": []}
 

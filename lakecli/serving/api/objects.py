@@ -47,7 +47,7 @@ _PRESIGNED_FOR: Final = timedelta(minutes=15)
 """How long presigned URLs are valid; the same as in lakeFS."""
 
 _META: Final = "x-lakefs-meta-"
-"""Headers of uploads that begin like this are user metadata."""
+"""The prefix of headers of uploads that contain user metadata."""
 
 _TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _TAG: Final = re.compile(r"[!#-+\--~][ !#-+\--~]{0,254}", re.ASCII)
@@ -143,7 +143,7 @@ def _etag(entry: Entry) -> str:
 
 
 def stat_object(call: ApiCall) -> Mapping[str, Any]:
-    """Describe an object."""
+    """Return the ``ObjectStats`` of an object."""
     return _asked_json(call, call.path(), _entry(call))
 
 
@@ -186,7 +186,7 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
 
 
 def upload_object(call: ApiCall) -> Mapping[str, Any]:
-    """Write an object."""
+    """Store the object in the body, and stage it; return its ``ObjectStats``."""
     path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
     sent_type, pieces = open_upload(call.headers.get("content-type", ""), call.body)
@@ -232,7 +232,7 @@ FIELD: Final = "content"
 """The field of a form that contains the object."""
 
 _MOST_HEADERS: Final = 16 << 10
-"""Largest head of a part of a form, in bytes."""
+"""The maximum size of the headers of a part of a form, in bytes."""
 
 _BOUNDARY: Final = re.compile(r"[ -~]{1,200}", re.ASCII)
 
@@ -264,7 +264,7 @@ def open_upload(content_type: str, pieces: Iterator[bytes]) -> tuple[str, Iterat
 
 
 class _Form:
-    """A form that is read from its start to its end."""
+    """A ``multipart/form-data`` body, read as a stream."""
 
     def __init__(self, pieces: Iterator[bytes], boundary: bytes) -> None:
         self._pieces = pieces

@@ -41,7 +41,7 @@ def commit_json(found: Commit) -> Mapping[str, Any]:
 
 
 def list_branches(call: ApiCall) -> Mapping[str, Any]:
-    """List branches, without the hidden ones."""
+    """List branches; hidden ones only with ``show_hidden``."""
     prefix, after = call.text("prefix"), call.text("after")
     found = branch.iter_branches(call.repository, prefix=prefix, after=after)
     if not call.flag("show_hidden"):
@@ -59,7 +59,7 @@ def create_branch(call: ApiCall) -> HTMLResponse:
 
 
 def get_branch(call: ApiCall) -> Mapping[str, Any]:
-    """Describe a branch."""
+    """Return a branch as ``Ref``."""
     return ref_json(branch.show(call.repository, call["branch"]))
 
 
@@ -141,7 +141,7 @@ def create_commit(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_commit(call: ApiCall) -> Mapping[str, Any]:
-    """Return the commit that an ID, or any ref expression, names."""
+    """Return the commit that an ID or another ref expression names."""
     return commit_json(log.show_commit(call.repository, call["commitId"]))
 
 
@@ -231,7 +231,7 @@ _MERGE: Final = JsonFields(
 
 
 def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
-    """Merge a ref into a branch."""
+    """Merge a ref into a branch; return the ID of the merge commit."""
     wanted = call.fields
     decisions = Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL))
     options = merge.MergeOptions(
@@ -268,7 +268,7 @@ def create_tag(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_tag(call: ApiCall) -> Mapping[str, Any]:
-    """Describe a tag."""
+    """Return a tag as ``Ref``."""
     return ref_json(tag.show(call.repository, call["tag"]))
 
 

@@ -63,7 +63,7 @@ def create_repository(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_repository(call: ApiCall) -> Mapping[str, Any]:
-    """Describe a repository."""
+    """Return a repository as ``Repository``, under its served name."""
     return _as_json(call.repository.record._replace(name=call["repository"]))
 
 

@@ -72,7 +72,7 @@ class ApiError(Exception):
 
 
 def of_lake_error(error: errors.LakeError | Invalid) -> ApiError:
-    """Return the answer to a request that failed with an error of lakecli."""
+    """Return the error response for an error of lakecli, with the hint in the message."""
     hint = getattr(error, "hint", None)
     return ApiError(status_of(error), f"{error} ({hint})" if hint else str(error))
 
@@ -259,7 +259,7 @@ class ApiCall:
             raise Invalid(f"the query: {error}") from None
 
     def text(self, name: str) -> str:
-        """Return a parameter of the query; ``""`` if it is absent."""
+        """Return a query parameter as text; ``""`` if it is absent."""
         return self._query.get(name, [""])[0]
 
     def paths(self, name: str) -> list[bytes]:
@@ -299,7 +299,7 @@ class ApiCall:
 
     @property
     def after(self) -> bytes:
-        """The path after which a page begins."""
+        """The path after which the page of paths begins; ``b""`` for the first page."""
         after = self.text("after")
         if not after.startswith(_UNDECODABLE):
             return os.fsencode(after)
@@ -381,7 +381,7 @@ def page_of_paths(
 
 
 def _offset_of(found: ListedObject | ListedPrefix) -> str:
-    """Return the offset of the page after a path, as text that every client can send back."""
+    """Return the offset of the page that begins after a path, as text that clients can return."""
     try:
         return found.path.decode()
     except UnicodeDecodeError:

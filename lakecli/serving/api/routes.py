@@ -35,11 +35,11 @@ _OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
 """The operations that need no credentials."""
 
 _HARMLESS: Final = _OPEN | {"postStatsEvents"}
-"""The operations that change nothing, whatever their method."""
+"""Operations that change nothing whatever their method, so a read-only endpoint allows them."""
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
-    """Answer a request."""
+    """Answer a request below ``/api/v1``, or for ``/_health``."""
     try:
         return await _answer(request, context)
     except (ApiError, Invalid, LakeError) as error:

@@ -23,8 +23,8 @@ class Asked:
     """A request for a page.
 
     Attributes:
-        name: the name of the repository; ``""`` for pages about all of them.
-        query: the parameters, as bytes.
+        name: the name of the repository; ``""`` for pages about all repositories.
+        query: the parameters by name; the values are bytes.
     """
 
     def __init__(self, served: Served, name: str, query: Mapping[str, bytes]) -> None:
@@ -58,7 +58,7 @@ class Asked:
         """Return a parameter that is a number, 0 by default.
 
         Raises:
-            UsageError: it is not a number, or it is too large.
+            UsageError: the parameter is not a number, or exceeds `most`.
         """
         digits = self.text(key, "0")
         is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
@@ -83,7 +83,7 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
     """Return the address of a page; empty parameters are left out.
 
     Args:
-        name: the name of a repository; ``""`` for a page about all of them.
+        name: the name of a repository; ``""`` for a page about all repositories.
         verb: the last part of the address, a key of `views.PAGES`.
     """
     place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)

@@ -13,7 +13,7 @@ from lakecli.base.model import Commit
 from lakecli.refs.history import GraphLine
 
 MOST_LANES: Final = 16
-"""Lanes further to the right are not drawn; the style sheet has a class for each width."""
+"""The maximum number of lanes that are drawn; the style sheet has a class for each width."""
 
 
 class Row(NamedTuple):

@@ -147,7 +147,7 @@ class Call:
 
     @cached_property
     def client(self) -> Client:
-        """The client, for the operation log."""
+        """The client of the request, whom the operation log names."""
         return client_of(self.request, "s3")
 
     @cached_property

@@ -128,7 +128,6 @@ def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, st
     """Return the checksums in headers, in base64, by algorithm.
 
     Args:
-        headers: the request's headers by lower-case names.
         of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
             object, not of the body.
 

@@ -24,7 +24,6 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
     Args:
         headers: the request's headers by lower-case names.
         etag: the ETag of the object, with or without quotes.
-        modified: the time when the object was last modified.
 
     Raises:
         S3Error: PreconditionFailed, or NotModified (304, with the headers that it must have).
@@ -42,9 +41,7 @@ def check_write(
     """Check the conditions of a PUT, DELETE or CompleteMultipartUpload.
 
     Args:
-        headers: the request's headers by lower-case names.
         etag: the ETag of the present object; ``None`` if there is none.
-        modified: the time when the present object was last modified.
 
     Raises:
         S3Error: PreconditionFailed; or NoSuchKey, if there is no object whose ETag could match.
@@ -56,10 +53,10 @@ def check_write(
 
 
 def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> None:
-    """Check the conditions about the source of a copy (``x-amz-copy-source-if-match`` …).
+    """Check the conditions on the source of a copy (``x-amz-copy-source-if-match`` …).
 
     Raises:
-        S3Error: PreconditionFailed.
+        S3Error: PreconditionFailed; a condition does not hold.
     """
     _require(_failed(headers, _SOURCE, etag, modified))
 

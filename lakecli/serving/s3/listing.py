@@ -64,7 +64,6 @@ class ListingPage(NamedTuple):
         """Return the listing parameters of a request, without `after`.
 
         Args:
-            call: the request.
             most: the name of the query parameter that limits the number of names.
         """
         return cls(
@@ -197,7 +196,7 @@ def _refs(call: Call, prefix: bytes) -> list[bytes]:
 
 
 def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator[Listed]:
-    """Yield the objects and common prefixes of one ref."""
+    """Yield the objects and common prefixes of one ref, from the first one of the page."""
     own = ref + SLASH
     after = b""
     if page.after.startswith(own):

@@ -32,7 +32,7 @@ MOST_DONE: Final = 10_000
 """The maximum number of completed uploads to remember, for clients that retry the completion."""
 
 PATIENCE: Final = timedelta(days=7)
-"""The time after which an upload without a new part counts as abandoned."""
+"""How long an upload may get no new part before it counts as abandoned."""
 
 
 class Uploads:
@@ -81,7 +81,7 @@ class Uploads:
         upload.end()
 
     def listed(self, bucket: str) -> list[Upload]:
-        """Return the uploads into a bucket, ordered by key and age."""
+        """Return the unfinished uploads to a bucket, ordered by key, then oldest first."""
         with self._lock:
             found = [each for each in self._by_id.values() if each.bucket == bucket]
         return sorted(found, key=lambda each: (each.key, each.id))

@@ -217,7 +217,6 @@ def properties_of(headers: Mapping[str, str], path: bytes) -> Properties:
     """Return the properties of an object from the headers of a request.
 
     Args:
-        headers: the request's headers by lower-case names.
         path: the path of the object, which determines the default content type.
 
     Raises:
@@ -254,7 +253,6 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
     """Raise `S3Error` if a condition of a write does not hold.
 
     Args:
-        headers: the request's headers by lower-case names.
         present: the present encoded entry of the path, or ``None``.
     """
     if present is None:
@@ -382,8 +380,6 @@ def stage_copy(call: Call, source: CopySource, properties: Properties | None, ac
     """Stage a copy of an object at the path of the request, and return its entry; needs a thread.
 
     Args:
-        call: the request.
-        source: the object to copy.
         properties: the properties of the copy; ``None`` keeps those of the source.
         action: the S3 operation, for the operation log.
     """

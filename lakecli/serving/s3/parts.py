@@ -91,7 +91,7 @@ Parts = Sequence[UploadPart]
 
 
 def no_such_upload() -> S3Error:
-    """Return the error for an upload that does not exist, or no longer."""
+    """Return the error for an upload that does not exist or is finished."""
     return S3Error("NoSuchUpload", "the upload does not exist, was completed, or was aborted")
 
 
@@ -99,10 +99,7 @@ class Upload(ABC):
     """An unfinished upload. Safe to share between threads.
 
     Args:
-        call: the request that begins the upload.
-        path: the path of the object.
         algorithms: the checksums of the object to compute.
-        repository: the repository that the object is uploaded to.
     """
 
     def __init__(
@@ -171,8 +168,6 @@ class Upload(ABC):
         """Join parts in the given order, and return the object; no part can be recorded after that.
 
         Args:
-            parts: the parts of the object.
-            writer: the writer of the branch.
             sums: the checksums that the object must have.
 
         Raises:
@@ -249,7 +244,7 @@ class FileUpload(Upload):
             assert isinstance(batch, LocalBatch)
             self._batch = _batches[store] = batch
         self._places: dict[str, tuple[str, int]] = {}
-        """The file and the offset of each part, by its tag."""
+        """The file and the offset of each part, by the tag of the part."""
         self._main = ""
         self._stride = 0
 

@@ -87,7 +87,6 @@ def verify(
     """Verify the signature of a request.
 
     Args:
-        method: the HTTP method.
         raw_path: the path as the client sent it, percent-encoded.
         raw_query: the query as the client sent it, without the question mark.
         headers: pairs of a name in lower case and a value, as in an ASGI scope.

@@ -22,10 +22,10 @@ NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 MOST_DELETED: Final = 1000
 MOST_PARTS: Final = 10_000
 LARGEST_DELETION: Final = 8 << 20
-"""Largest body of DeleteObjects in bytes: 1,000 keys of 1,024 bytes, each byte as a reference."""
+"""Maximum body of DeleteObjects in bytes: 1,000 keys of 1,024 bytes, as character references."""
 
 LARGEST_COMPLETION: Final = 8 << 20
-"""Largest body of CompleteMultipartUpload in bytes: 10,000 parts with all their checksums."""
+"""Maximum body of CompleteMultipartUpload in bytes: 10,000 parts with all their checksums."""
 
 _START: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _DEEPEST: Final = 8
@@ -65,7 +65,6 @@ def parse(data: bytes, root: str) -> Element:
     """Return the root element of a document.
 
     Args:
-        data: the document.
         root: the name that the root must have.
 
     Raises:
@@ -201,7 +200,7 @@ OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
 
 
 def document(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> bytes:
-    """Return a whole document with a text or elements, in S3's namespace."""
+    """Return an XML document, in S3's namespace, whose root has a text or elements."""
     inner = escaped(text) + elements(**named)
     return f'{_START}<{root} xmlns="{NAMESPACE}">{inner}</{root}>'.encode()
 
