@@ -290,7 +290,7 @@ def refuse_several(given: Mapping[str, bool]) -> None:
         given: for each option, whether it is given.
 
     Raises:
-        UsageError: several of the options are given.
+        UsageError: more than one of the options is given.
     """
     flags = [flag for flag, is_given in given.items() if is_given]
     if len(flags) > 1:

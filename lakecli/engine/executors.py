@@ -208,7 +208,7 @@ def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
 
 
 def _warning(log: Path | None) -> str:
-    """Return ``: `` and the last warning of Spark's log; ``""`` if there is no warning."""
+    """Return a colon and the last warning in Spark's log; ``""`` if there is no warning."""
     if log is None:
         return ""
     try:

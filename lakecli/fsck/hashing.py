@@ -28,9 +28,9 @@ from lakecli.stores.streams import groups_of
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
-"""Maximum total size in bytes of a part's objects; a larger object is a part of its own.
+"""Maximum number (`PART_OBJECTS`) and total size in bytes (`PART_BYTES`) of a part's objects.
 
-`PART_OBJECTS` is the maximum number of objects.
+An object that is larger than `PART_BYTES` is a part of its own.
 """
 
 AFTER_DATA: Final = DATA.removesuffix("/") + "0"

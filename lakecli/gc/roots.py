@@ -56,7 +56,7 @@ _CLOCKS: Final = timedelta(days=1)
 
 
 class Known(NamedTuple):
-    """The fields of a commit that the walk needs; `created_at` is in unix seconds."""
+    """The fields of a commit that garbage collection needs; `created_at` is in unix seconds."""
 
     parents: tuple[CommitId, ...]
     tree: MetarangeId
@@ -241,11 +241,11 @@ def own_positions(
 def iter_operations(
     txn: ReadTransaction, repository: Repository, now: datetime
 ) -> Iterator[Operation]:
-    """Yield the operations that can be undone because they have not expired, newest first.
+    """Yield the operations that have not expired, so that undo can still use them, newest first.
 
     Args:
         now: the time by the store's clock. If this machine's clock differs, the earlier of both
-            times is used, so that fewer operations expire.
+            times determines the limit, so that fewer operations expire.
     """
     here = repository.lake.runtime.now()
     expired = expired_through(txn, repository, now=max(here, now), cutoff=min(here, now) - KEPT_FOR)

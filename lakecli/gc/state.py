@@ -1,12 +1,12 @@
 """The state of a collection in the bucket: lists of condemned objects, status, undo.
 
-The lists are stored in the bucket so that any machine can continue.
+The lists are stored in the bucket so that any machine can continue the collection.
 
 ::
 
     _lakecli/gc/marks/<epoch>-<id>/data-<prefix>   data objects: 32 bytes of digest, 8 of size each
     _lakecli/gc/marks/<epoch>-<id>/data-lakefs-…   data objects of lakeFS, by digests of their names
-    _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object a line
+    _lakecli/gc/marks/<epoch>-<id>/others          all other keys, one JSON object per line
     _lakecli/gc/marks/<epoch>-<id>/summary         counts by branch and tag, see `report`
 
 The lists name candidates only: the sweep itself finds the objects in use. Anybody who can write to

@@ -38,7 +38,7 @@ writes to a file are read only when a store is opened.
 """
 
 LONGEST_VIEW: Final = 120.0
-"""Seconds after which the former handle of a reopened namespace has no open views and is closed."""
+"""Seconds after which the former handle of a reopened namespace is closed; no view lasts longer."""
 
 TIDY: Final = 60.0
 """Minimum seconds between deletions of expired records; commands delete them at each operation."""

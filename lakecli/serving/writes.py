@@ -173,7 +173,7 @@ class Intake:
 
 
 class Deposited(NamedTuple):
-    """An object in the namespace that nothing refers to yet.
+    """An object that was stored in the namespace, and to which no entry refers yet.
 
     Attributes:
         address: the physical address for its entry.

@@ -131,7 +131,7 @@ class Settings:
 
     @property
     def user_email(self) -> str | None:
-        """The e-mail of the committer."""
+        """The e-mail address of the committer."""
         return self._find("user.email", str)
 
     @property

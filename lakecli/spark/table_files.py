@@ -108,7 +108,7 @@ _NODE: Final = "SubqueryAlias"
 
 
 class Origin(NamedTuple):
-    """The commit from which rows were read: the head of a branch of a local repository."""
+    """The commit from which rows were read, and the branch whose head it was at that time."""
 
     repository: str
     branch: str

@@ -106,7 +106,7 @@ class WriteTarget:
         return self._base
 
     def begin(self, *, expected: str, read: Sequence[Origin], commits: bool) -> bool:
-        """Choose the base commit, and reject a write that cannot succeed before computing rows.
+        """Choose the base commit; before rows are computed, reject a write that cannot succeed.
 
         Args:
             expected: a ref expression that names the base; ``""`` for the default base.

@@ -289,5 +289,5 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
 
 
 def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type
-    """Return whether a type is a class for paths."""
+    """Return whether a type is a class of file system paths."""
     return isinstance(type_, type) and issubclass(type_, PathLike)

@@ -94,7 +94,7 @@ class CountingProgress(Progress):
         return f"{objects}, {shown}" if items.total or items.done else shown
 
     def _speed(self) -> str:
-        """Return ``, `` and the rate in bytes or, without bytes, in objects; ``""`` if unknown."""
+        """Return a comma and the rate in bytes or, without bytes, in objects; ``""`` if unknown."""
         is_bytes = bool(self._bytes.total or self._bytes.done)
         rate = (self._bytes if is_bytes else self._items).rate()
         if rate is None:
@@ -110,7 +110,7 @@ class CountingProgress(Progress):
         return self._items if self._items.total or not self._parts.total else self._parts
 
     def _left(self) -> str:
-        """Return ``, `` and the remaining time, or ``""`` if the remaining time is unknown."""
+        """Return a comma and the remaining time, or ``""`` if the remaining time is unknown."""
         count = self._measure()
         speed, left = count.rate(), count.total - count.done
         return "" if speed is None or left <= 0 else f", {human_seconds(left / speed)} left"

@@ -51,7 +51,7 @@ def list_branches(call: ApiCall) -> Mapping[str, Any]:
 
 
 def create_branch(call: ApiCall) -> HTMLResponse:
-    """Create a branch; a hidden one is left out of lists until the endpoint stops."""
+    """Create a branch; lists leave out a hidden branch until the endpoint stops."""
     made = branch.create(call.repository, call.fields["name"], source=call.fields["source"])
     if call.fields["hidden"]:
         call.remembered.put((call["repository"], made.name), value=True)

@@ -9,7 +9,7 @@ The protocol itself does no I/O::
     errors.py      S3's errors, and lakecli's errors as S3's
     conditions.py  If-Match and its like, and ranges
 
-The operations use these modules::
+The operations are built on these modules::
 
     routes.py      finds the operation of a request; buckets, and fixed answers; errors
     listing.py     listings of objects, their parameters and tokens
