@@ -294,7 +294,7 @@ def repository_here(given: LakeUri | None, context: Context) -> LakeUri:
 def ref_here(given: LakeUri | None, context: Context) -> LakeUri:
     """Return the ref that was given, or the default ref.
 
-    If `use` has set only a repository, the default ref is its default branch.
+    If `use` has set only a repository, the default ref is the repository's default branch.
 
     Raises:
         UsageError: no ref was given, and there is no default.

@@ -42,7 +42,7 @@ PIECE: Final = 1 << 20
 """Bytes passed from a thread to the event loop at a time; smaller bodies are passed whole."""
 
 TAKEN: Final = 256 << 10
-"""Bytes of a larger body passed to a thread at a time; memory has up to three pieces per body."""
+"""Bytes of a larger body passed to a thread at a time; up to three such pieces are in memory."""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
