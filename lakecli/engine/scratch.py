@@ -136,7 +136,7 @@ class InOrder(Generic[R]):
     def __init__(self) -> None:
         self._next = 0
         self._waiting: dict[int, tuple[int, int]] = {}
-        """Position and size of waiting results in the file, by the number of the result."""
+        """Position and size of each waiting result in the file, by the number of the result."""
         self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
 
     def __enter__(self) -> Self:

@@ -180,7 +180,7 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
 
 
 def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Write a pack of the commits that the bucket's packs lack.
+    """Write a pack to the bucket with the needed commits that its packs lack.
 
     A damaged pack is deleted if other packs have all of its commits.
     """

@@ -45,7 +45,7 @@ RESULT_RANGES: Final = 64
 """Number of ranges whose results form one part of the job."""
 
 DAMAGED: Final = -1
-"""The size in rows for an object that was read and found to be damaged."""
+"""A value that stands for the size of an object that was read and found to be damaged."""
 
 _NO_SIZE: Final = -2
 _MOST: Final = 1 << 63

@@ -78,7 +78,7 @@ class Work(NamedTuple):
             over.
         last_dump: the time of the last refs dump written or restored; ``None`` if the namespace
             was not taken over.
-        known: the refs in the bucket as they were seen before.
+        known: the refs in the bucket as they were seen before this run.
         progress: counts the finished parts of the work.
     """
 

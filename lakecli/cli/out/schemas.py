@@ -58,7 +58,7 @@ ANSWERS: Final[dict[str, tuple[Answer, ...]]] = {
     for words, command in COMMANDS.items()
     if (named := getattr(command.load(), "answers", ()))
 }
-"""The JSON answers of every command; a command without an answer is missing."""
+"""The JSON answers of every command that has any, by the words of the command."""
 
 _ALSO: Final = {each.record: each.also for named in ANSWERS.values() for each in named}
 

@@ -3,7 +3,7 @@
 A prefix such as ``main/`` lists one ref. A prefix without a slash lists all branches and tags,
 ordered by their names with a trailing slash: with the delimiter ``/`` each ref is a common prefix,
 even if it has no objects; otherwise the objects of each ref are listed. Commits and other ref
-expressions are not listed without being named in the prefix.
+expressions are listed only if the prefix names them.
 
 A page seeks to its first name, so its cost does not depend on the pages before it. The continuation
 token has the position where the next page begins. It is authenticated with a secret of this run,
