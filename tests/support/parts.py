@@ -135,6 +135,73 @@ With ``-m lowest`` no other file is imported: the lowest versions are installed 
 """
 
 
+NIGHTLY: tuple[str, ...] = (
+    "cli/commands/test_diff.py::test_spark_",
+    "cli/commands/test_fs_presign_pages.py::test_a_large_file_goes_on",
+    "cli/commands/test_fs_presign_pages.py::test_pages_fit_their_width",
+    "cli/commands/test_fs_presign_pages.py::test_what_was_sent",
+    "cli/manual/test_examples.py::test_the_commands_of_every_page_run[clouds]",
+    "cli/manual/test_examples.py::test_the_commands_of_every_page_run[handoff]",
+    "cli/manual/test_examples.py::test_the_commands_of_every_page_run[policy]",
+    "cli/manual/test_examples.py::test_the_commands_of_every_page_run[remotes]",
+    "cli/manual/test_examples.py::test_the_commands_of_every_page_run[tutorial]",
+    "cli/test_accounts.py::test_two_servers_are_used_at_once",
+    "cli/test_bucket_policy.py::test_no_command_moves",
+    "engine/test_working_directory.py::test_nothing_of_the_current_directory_runs",
+    "exports/test_buckets.py::test_large_objects",
+    "exports/test_buckets.py::test_objects_are_served",
+    "exports/test_runners.py::test_dead_executors",
+    "filesystem/test_libraries.py::test_dask_in_processes",
+    "fsck/test_runners.py::test_the_same_findings[spark]",
+    "gc/test_lakefs.py::test_a_forged_confirmation",
+    "gc/test_lakefs.py::test_in_a_copy",
+    "gc/test_protocol.py::test_each_rule_is_needed",
+    "gc/test_spark_live_set.py::test_a_damaged_list",
+    "gc/test_spark_live_set.py::test_a_python_that_dies",
+    "gc/test_spark_live_set.py::test_a_sweep_that_was_taken_over",
+    "gc/test_spark_live_set.py::test_of_two",
+    "gc/test_spark_live_set.py::test_spark_condemns_and_deletes_the_same",
+    "imports/test_spark.py::test_an_interrupted_import",
+    "imports/test_spark.py::test_every_runner_lists",
+    "imports/test_tree_parts.py::test_parts_join",
+    "meetings/test_due.py::test_a_collection_runs",
+    "meetings/test_import_spark.py",
+    "meetings/test_matrix.py::test_a_sample_of_meetings_has_the_outcome_of_a_serial_order[due-manual]",
+    "meetings/test_matrix.py::test_a_sample_of_meetings_has_the_outcome_of_a_serial_order[staged-manual]",
+    "meetings/test_matrix.py::test_meetings_that_are_left_out",
+    "meetings/test_matrix_nightly.py",
+    "meetings/test_nothing.py::test_what_a_second_run",
+    "meetings/test_team.py::test_a_short_life",
+    "meetings/test_undo.py::test_undo_takes_back",
+    "protocol/test_protocol.py::test_every_fault_of_every_request[Spills]",
+    "protocol/test_protocol.py::test_every_fault_of_every_request[Sweeps]",
+    "protocol/test_protocol.py::test_every_fault_of_every_request[Uses]",
+    "repository/lakefs/test_crashes.py::test_a_clone_that_is_killed",
+    "repository/policy/test_random_teams.py",
+    "repository/test_meetings.py",
+    "repository/transfer/test_killed.py::test_a_killed_upload_to_azure",
+    "repository/transfer/test_killed.py::test_a_killed_upload_to_gcs",
+    "repository/transfer/test_memory.py",
+    "serving/page/test_browser.py::test_every_link",
+    "serving/page/test_browser.py::test_pages_fit",
+    "spark/test_data_source.py::test_a_branch_at_a_date",
+    "spark/test_examples.py::test_a_batch_that_is_repeated",
+    "spark/test_examples.py::test_what_a_repository_holds",
+    "spark/test_many_writers.py::test_types_merge",
+    "spark/test_shapes.py",
+    "spark/test_table_reading.py::test_parquet_in_many",
+    "spark/test_table_reading.py::test_text_reads",
+    "spark/test_write.py::test_a_write_without_rows",
+    "spark/test_write.py::test_filters_find",
+    "spark/test_write.py::test_text_in_a_cell",
+)
+"""The beginnings of the names of long tests, below tests/, that run each night only.
+
+What each of them shows is shown by a shorter test, too: in process instead of on Spark, by another
+store, with a smaller sample.
+"""
+
+
 @cache
 def _name_of(path: Path) -> str:
     """Return the name of a directory or file inside of tests/."""
@@ -195,6 +262,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = _marker_of(item)
         if marker is not None:
             item.add_marker(marker)
+        if item.nodeid.removeprefix("tests/").startswith(NIGHTLY):
+            item.add_marker("nightly")
         if _name_of(item.path) in LOWEST:
             item.add_marker("lowest")
     if config.option.markexpr == "lowest":
