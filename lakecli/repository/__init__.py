@@ -1,7 +1,7 @@
 """The operations on repositories: one module for each verb, named like its command.
 
-Only this package uses committed trees, refs and staging together. It may import `committed`,
-`refs`, `staging`, `remote`, `doctor` and the layers below them. It re-exports nothing. Start
+Only this package uses committed trees, refs and staging together. May import `committed`,
+`refs`, `staging`, `remote`, `doctor` and what is below. It re-exports nothing. Start
 reading at `contract`. Each row of this list imports only from the rows below it, even for types::
 
     verbs           repositories: repo

@@ -110,11 +110,6 @@ def _sends_what_was_put_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intents, "_stands_for", is_ahead)
 
 
-def _says_that_it_moved(patch: pytest.MonkeyPatch) -> None:
-    """`branch reset` does not look whether the branch was put back before it was pushed."""
-    patch.setattr("lakecli.repository.push._is_put_back", lambda *_: False)
-
-
 def _moves_back_over_others(patch: pytest.MonkeyPatch) -> None:
     """What was undone is moved back in the bucket wherever the ref stands there."""
     publish = publishing.compare_and_publish
@@ -173,9 +168,6 @@ MUTANTS: Final = {
     ),
     "sends what was put back": Mutant(
         _sends_what_was_put_back, _meeting("staged", RESET, f"undo {REPOSITORY}")
-    ),
-    "says that it moved": Mutant(
-        _says_that_it_moved, _meeting("staged", RESET, f"undo {REPOSITORY}")
     ),
     "registers twice": Mutant(_registers_twice, _meeting("clean", CREATE, CREATE)),
     "claims blindly": Mutant(_claims_blindly, _meeting("clean", CREATE, CREATE, "bob")),

@@ -32,7 +32,7 @@ CASES = [
     *[("cherry-pick", step) for step in ("after flush 1", "move")],
     # Reverting the newest commit gives a tree that exists already: nothing is written.
     *[("revert", step) for step in ("build", "move")],
-    *[("upload", step) for step in ("after put_content 3", "before flush 1", "after flush 1")],
+    *[("upload", step) for step in ("after put_contents 1", "before flush 1", "after flush 1")],
 ]
 
 

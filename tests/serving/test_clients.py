@@ -195,7 +195,7 @@ for part in (1, 2):
     )
 read = f"read_parquet('s3://{where}/duckdb/*/*.parquet', hive_partitioning = true)"
 rows = connection.sql(f"SELECT part, count(*), sum(id) FROM {read} GROUP BY 1 ORDER BY 1")
-assert rows.fetchall() == [(1, 1000, 499500), (2, 1000, 499500)]
+print(rows.fetchall())
 """
 
 
@@ -206,7 +206,8 @@ def test_s3fs_with_pandas_and_duckdb(endpoint: Endpoint, downloads: Path, tmp_pa
     (tmp_path / "large").write_bytes(large())
     environment = {**os.environ, **variables(endpoint.to)}
     where = f"{endpoint.to.bucket}/main/s3fs"
-    run(environment, python, "-c", S3FS, where, tmp_path / "large")
+    said = run(environment, python, "-c", S3FS, where, tmp_path / "large")
+    assert "[(1, 1000, 499500), (2, 1000, 499500)]" in said
 
 
 def rclone(endpoint: Endpoint, home: Path, *arguments: str) -> str:

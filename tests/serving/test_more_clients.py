@@ -241,6 +241,7 @@ assert fs.ls(f"{repository}/main/spec/", detail=False) == names
 assert fs.find(f"{repository}/main/spec/") == names
 fs.rm(f"{repository}/main/spec/", recursive=True)
 assert fs.find(f"{repository}/main/spec/") == []
+print("found all")
 """
 
 
@@ -249,7 +250,7 @@ def test_lakefs_spec(tmp_path: Path, downloads: Path) -> None:
     python = own_environment(downloads, "lakefs-spec-0.15.1", "lakefs-spec==0.15.1") / "bin/python"
     with serving(tmp_path / "home") as own:
         to = own.to
-        run(
+        said = run(
             own.environment,
             python,
             "-c",
@@ -259,3 +260,4 @@ def test_lakefs_spec(tmp_path: Path, downloads: Path) -> None:
             to.secret_key,
             to.bucket,
         )
+        assert "found all" in said

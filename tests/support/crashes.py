@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectStore
 
-STORE_CALLS = ("put", "put_new", "put_content", "flush", "spool", "adopt")
+STORE_CALLS = ("put", "put_new", "put_content", "put_contents", "flush", "spool", "adopt")
 SECONDS = 120
 
 _CONTEXT = multiprocessing.get_context("forkserver")

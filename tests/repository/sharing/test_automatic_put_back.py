@@ -172,6 +172,23 @@ def test_a_reset_with_a_lease_sends_no_commit_that_came_after_it(
     assert rev_parse(ada, "main~1").commit.id == target
 
 
+def test_a_reset_with_a_lease_that_was_undone_meanwhile_sends_nothing(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, _ = clones
+    before, target = here(ada), rev_parse(ada, "main~1").commit.id
+
+    def reset_and_undo(*args: Any, **options: Any) -> Branch:
+        moved = branch.reset(*args, **options)
+        undo(ada)
+        return moved
+
+    monkeypatch.setattr("lakecli.repository.push.reset", reset_and_undo)
+    with pytest.raises(LostRace, match="was put back meanwhile"):
+        push_reset(ada, branch.show(ada, "main"), target, FORCED)
+    assert here(ada) == there(ada) == before
+
+
 def test_a_tag_moved_onto_its_own_commit_is_no_operation(clones: tuple[Repository, ...]) -> None:
     ada, _ = clones
     branch.create(ada, "new", source="main")
