@@ -22,7 +22,7 @@ import pytest
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
-from tests.support.clients import own_environment, run
+from tests.support.clients import packages_apart, run
 from tests.support.serving import ROOT, Endpoint, serving, serving_a_bucket
 
 pytestmark = pytest.mark.xdist_group("serve_clients")
@@ -201,12 +201,11 @@ print(rows.fetchall())
 
 def test_s3fs_with_pandas_and_duckdb(endpoint: Endpoint, downloads: Path, tmp_path: Path) -> None:
     """It is installed apart: the botocore that it takes is often older than boto3's newest."""
-    packages = ("s3fs==2026.9.0", "pandas==2.3.3", "pyarrow==22.0.0", "duckdb==1.5.5")
-    python = own_environment(downloads, "s3fs-2026.9.0", *packages) / "bin/python"
+    apart = packages_apart(downloads, "s3fs-2026.9.0-apart", "s3fs==2026.9.0")
     (tmp_path / "large").write_bytes(large())
-    environment = {**os.environ, **variables(endpoint.to)}
+    environment = {**os.environ, **variables(endpoint.to), "PYTHONPATH": str(apart)}
     where = f"{endpoint.to.bucket}/main/s3fs"
-    said = run(environment, python, "-c", S3FS, where, tmp_path / "large")
+    said = run(environment, sys.executable, "-c", S3FS, where, tmp_path / "large")
     assert "[(1, 1000, 499500), (2, 1000, 499500)]" in said
 
 

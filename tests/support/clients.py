@@ -26,6 +26,17 @@ def own_environment(downloads: Path, name: str, *packages: str) -> Path:
     return folder
 
 
+def packages_apart(downloads: Path, name: str, package: str) -> Path:
+    """Return a directory for PYTHONPATH with a package that needs others than the tests have."""
+    folder = downloads / name
+    with locked(downloads / f"{name}.lock"):
+        if not (folder / "ready").exists():
+            pip = (sys.executable, "-m", "pip", "install", "-q", "--upgrade", "--target", folder)
+            run(os.environ, *pip, package)
+            (folder / "ready").touch()
+    return folder
+
+
 def beside_python(name: str) -> str:
     """Return the path of a program of this environment."""
     path = Path(sys.executable).with_name(name)
