@@ -6,10 +6,10 @@ reading at `contract`. Each row of this list imports only from the rows below it
 
     verbs           repositories: repo
                     refs: branch, tag, reflog; branch_protect
-                    history: commit, merge, annotate, bisect, diff, status;
-                    cherry_pick, with revert; check, with approve; publish; run;
+                    history: commit, merge, cherry_pick, revert, annotate, bisect, diff, status;
+                    check, with approve; publish; run;
                     log, with rev-parse and show commit
-                    objects: stat, du, rm; ls, with find; cp, with mv and update-metadata;
+                    objects: stat, du, rm, mv; ls, with find; cp, with update-metadata;
                     cp_between_repositories, with mv
                     workspace: changes that are private until they become one commit
                     transfers: upload, upload_tree, download, download_tree; doctor

@@ -1,23 +1,21 @@
-"""Apply the change of one commit to a branch, or undo it with a new commit.
+"""Apply the change of one commit to a branch.
 
 Cherry-pick and revert are three-way merges into the branch. Cherry-picking C merges C, with the
 parent of C as the base. Reverting C merges the parent, with C as the base. So in decisions about
 conflicts, the source is C or, for a revert, its parent; the destination is the branch.
 """
 
-from collections.abc import Mapping
-from textwrap import shorten
 from typing import Final
 
-from lakecli.base.model import EMPTY_TREE, Commit, MetarangeId
+from lakecli.base.model import Commit, MetarangeId
 from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.merge import merge
 from lakecli.committed.merge_base import MergeBase
-from lakecli.errors import NotFound, NothingToDo, Refused, UsageError
+from lakecli.errors import NotFound, NothingToDo, UsageError
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_head
-from lakecli.repository.lakefs.hooks import CHERRY_PICK, REVERT, notify_hooks
+from lakecli.repository.lakefs.hooks import CHERRY_PICK, notify_hooks
 from lakecli.repository.reading.view import View, commit_at
 
 CHERRY_PICK_ORIGIN: Final = "cherry-pick-origin"
@@ -55,11 +53,15 @@ def cherry_pick(
         attempt = clean_attempt(repository, branch, kind="cherry-pick", who=committer)
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
-            parent = _parent_of(view, picked, number)
+            parent = parent_of(view, picked, number)
             head = claim_head(view)
-            claim_commit(view.txn, repository, picked)
-            before, after = parent.metarange_id, picked.metarange_id
-            tree = _apply_change(view, before, after, decisions, allow_empty=allow_empty)
+            tree = apply_change(
+                view,
+                before=parent.metarange_id,
+                after=claim_commit(view.txn, repository, picked).metarange_id,
+                allow_empty=allow_empty,
+                decisions=decisions,
+            )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
         draft = Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})
         commit = attempt.move(draft)
@@ -69,71 +71,7 @@ def cherry_pick(
     raise kept_moving(branch)
 
 
-def revert(
-    repository: Repository,
-    branch: str,
-    ref: str,
-    *,
-    committer: str,
-    parent_number: int | None = None,
-    allow_empty: bool = False,
-    decisions: Decisions = UNDECIDED,
-    message: str | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> Commit:
-    """Commit the reverse of a commit's change.
-
-    Args:
-        repository: the repository of the branch.
-        branch: the branch on which the new commit is made.
-        ref: the commit to revert.
-        committer: the committer of the new commit.
-        parent_number: the number, from 1, of the parent with which the commit is compared; required
-            for a merge commit.
-        allow_empty: commit even if nothing changes.
-        decisions: which side conflicts take; the state before the commit is the source, and the
-            branch is the destination.
-        message: the commit message; ``None`` for ``Revert "SUBJECT" (ID)``.
-        metadata: the metadata of the new commit.
-
-    Raises:
-        NotFound: no such branch, commit or parent.
-        Refused: a merge commit without a parent number.
-        DirtyBranch: the branch has uncommitted changes.
-        MergeConflict: later commits have changed the same paths, and no decision is given.
-        NothingToDo: the branch would stay as it is.
-    """
-    for _ in range(MAX_ATTEMPTS):
-        attempt = clean_attempt(repository, branch, kind="revert", who=committer)
-        with attempt.view() as view:
-            picked = commit_at(repository, view.txn, ref)
-            if len(picked.parents) > 1 and parent_number is None:
-                raise Refused(
-                    f"a merge commit has several parents to go back to: {picked.id}",
-                    hint="say which: `parent_number=1` is the branch that was merged into",
-                )
-            head, after = claim_head(view), EMPTY_TREE
-            if picked.parents or parent_number is not None:
-                number = 1 if parent_number is None else parent_number
-                parent = _parent_of(view, picked, number)
-                after = claim_commit(view.txn, repository, parent).metarange_id
-            before = picked.metarange_id
-            tree = _apply_change(view, before, after, decisions, allow_empty=allow_empty)
-        said = _said(picked) if message is None else message
-        commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))
-        if commit is not None:
-            notify_hooks(repository, REVERT, branch, tree)
-            return commit
-    raise kept_moving(branch)
-
-
-def _said(picked: Commit) -> str:
-    """Return the default message for a commit that reverts another commit."""
-    subject = shorten(picked.message.partition("\n")[0], 72, placeholder="…")
-    return f'Revert "{subject}" ({picked.id[:12]})' if subject else f"Revert {picked.id[:12]}"
-
-
-def _parent_of(view: View, commit: Commit, number: int) -> Commit:
+def parent_of(view: View, commit: Commit, number: int) -> Commit:
     """Return a parent of a commit by its number, from 1.
 
     Raises:
@@ -150,8 +88,8 @@ def _parent_of(view: View, commit: Commit, number: int) -> Commit:
     return view.repository.refs(view.txn).get_commit(commit.parents[number - 1])
 
 
-def _apply_change(
-    view: View, before: MetarangeId, after: MetarangeId, decisions: Decisions, *, allow_empty: bool
+def apply_change(
+    view: View, *, before: MetarangeId, after: MetarangeId, allow_empty: bool, decisions: Decisions
 ) -> MetarangeId:
     """Return the tree of a branch with the change from one tree to another applied to it.
 

@@ -27,14 +27,16 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch, commit_attempts, repo, tag
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.cp import cp, cp_tree, mv, mv_tree
+from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.cp_between_repositories import RepositoryPath, cp_tree_across
 from lakecli.repository.guard import Gone, Swept
 from lakecli.repository.handoff.incoming import take_in
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm
 from lakecli.repository.staged.stager import UNCHANGED
 from lakecli.repository.transfer.walk import LinkPolicy

@@ -9,10 +9,11 @@ import pytest
 from lakecli.base.model import MergeStrategy
 from lakecli.committed.decisions import Decisions
 from lakecli.repository import branch
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.revert import revert
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
 from tests.support import crashes

@@ -22,11 +22,12 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import DirectorySource
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, repo
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.handle.lake import LocalRepository
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.revert import revert
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import undo
 from tests.support.clones import machine, synced

@@ -11,12 +11,13 @@ from lakecli.committed.decisions import Decisions, OutdatedPlan
 from lakecli.committed.merge import MergeConflict
 from lakecli.errors import DirtyBranch, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, conflicts_of, merge, preview
 from lakecli.repository.reading.merge_points import find_merge_base
+from lakecli.repository.revert import revert
 from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:

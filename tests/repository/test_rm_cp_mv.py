@@ -12,7 +12,8 @@ from lakecli.kv import operations
 from lakecli.kv import operations as log
 from lakecli.repository import branch as branches
 from lakecli.repository.commit import commit
-from lakecli.repository.cp import cp, cp_tree, mv, mv_tree
+from lakecli.repository.cp import cp, cp_tree
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.rm import rm, rm_paths, rm_trees
 from lakecli.repository.staged import stager as module
 from lakecli.repository.staged.stager import Stager

@@ -376,7 +376,7 @@ def branch_revert(
         lakecli branch revert lakefs://demo/main main -m 1
         lakecli branch revert lakefs://demo/main main~2 --take dest:reports/
     """
-    from lakecli.repository.cherry_pick import revert
+    from lakecli.repository.revert import revert
 
     decisions = decide.decisions()
     name = ref_of(branch)

@@ -13,13 +13,14 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
 from lakecli.cli.parsers import read_branch_prefix, read_new_metadata
 from lakecli.errors import UsageError
-from lakecli.repository.cp import cp, cp_tree, mv, mv_tree
+from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.cp_between_repositories import (
     AcrossReport,
     RepositoryPath,
     cp_across,
     cp_tree_across,
 )
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.staged.stager import UNCHANGED, NewAttributes
 
 TargetUri = Annotated[

@@ -1,4 +1,4 @@
-"""``lakecli merge``, ``publish``, ``cherry-pick`` and ``find-merge-base``."""
+"""``lakecli merge``, ``cherry-pick`` and ``find-merge-base``."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,7 +9,6 @@ from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.differences import DifferenceJson, show_counts, stream_differences
 from lakecli.cli.commands.moved_refs import bring_along
-from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.context import Context
@@ -174,58 +173,6 @@ def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) ->
     else:
         stream_differences(context.out, collected())
     conflicts.check()
-
-
-@answers(Commit)
-def publish(
-    context: Context,
-    source: params.SourceUri,
-    destination: params.HereBranchUri = None,
-    *,
-    check: params.Checks = (),
-    message: params.Message = "",
-    metadata: params.Metadata = NO_METADATA,
-    strategy: params.Winner = None,
-    decide: DecisionOptions,
-    allow_empty: bool = flag("Merge even if the source has no new changes"),
-    no_verify: params.NoVerify = False,
-) -> None:
-    """Merge a ref into a branch and push it, if every check passes on the tree that it would get.
-
-    The merge is built but not made: the checks read its commit, which no branch has yet. If all
-    pass, the branch moves in the bucket and here. If somebody else moves it in the bucket
-    meanwhile, the merge is built again on top of that, and checked again unless that tree has
-    passed. If a check fails, the exit code is 15 and no branch has moved.
-
-    --check takes the name of a check of this machine, the setting checks.NAME; that it passed is
-    stated in the bucket, see `lakecli check run`, which also says what a check gets. Or it takes a
-    command, of which nothing is stated. Checks run in the order in which they are given.
-
-    With sync = manual, only BRANCH is fetched and pushed. Merging is as of `lakecli merge`.
-
-    Examples:
-        lakecli config set checks.schema "python check_schema.py"
-        lakecli publish lakefs://demo/load lakefs://demo/main --check schema
-        lakecli publish lakefs://demo/load lakefs://demo/main --check "sh -c 'lakecli fs ls raw/'"
-    """
-    from lakecli.repository.publish import publish as publish_merge
-
-    context.skips_hooks = no_verify
-    destination = ref_here(destination, context)
-    context.out.say(f"Source: {source}", f"Destination: {destination}")
-    checks = checks_of(context, check)
-    repository = context.synced_repository(source, destination)
-    from_, into = ref_of(source), ref_of(destination)
-    options = merging.MergeOptions(
-        committer=context.committer(),
-        message=message or None,
-        metadata=metadata,
-        decisions=decide.decisions(strategy),
-        allow_empty=allow_empty,
-    )
-    made = publish_merge(repository, from_, into, options, checks)
-    context.out.emit(made, text=lambda: [f'Published "{from_}" on "{into}" as "{made.id}".'])
-    bring_along(context, repository, into)
 
 
 @answers(Commit)

@@ -16,7 +16,7 @@ from lakecli.committed.decisions import Decisions
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError
-from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, tag
+from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import check_clean, uncommitted
@@ -107,7 +107,7 @@ _PICK: Final = JsonFields(
 def revert_branch(call: ApiCall) -> None:
     """Revert a commit: commit the opposite change on a branch."""
     overrides, who = call.fields.pop("commit_overrides"), call.committer
-    cherry_pick.revert(call.repository, call["branch"], committer=who, **call.fields, **overrides)
+    revert.revert(call.repository, call["branch"], committer=who, **call.fields, **overrides)
 
 
 def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from datetime import timedelta
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +210,14 @@ def test_numbers_in_documents_are_those_of_the_code(page: str, sentence: str) ->
     path = PROJECT / page
     text = path.read_text("utf-8") if path.exists() else "\n".join(command_help(ALL[page]))
     assert sentence in " ".join(text.split())
+
+
+def test_each_operation_is_in_the_module_that_the_page_on_python_names() -> None:
+    page = (PROJECT / "lakecli/cli/manual/topics/python.md").read_text(encoding="utf-8")
+    named = page.partition("with the command's name: ")[2].partition(".")[0]
+    operations = [each.strip() for each in named.split(",")]
+    assert {"cherry_pick", "mv", "revert"}.issubset(operations)
+    for operation in operations:
+        module = import_module(f"lakecli.repository.{operation}")
+        functions = filter(isfunction, vars(module).values())
+        assert any(each.__module__ == module.__name__ for each in functions), operation

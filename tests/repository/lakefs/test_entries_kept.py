@@ -16,13 +16,15 @@ from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
 from lakecli.proto.messages import ENTRY, pairs_of
 from lakecli.repository import branch
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
-from lakecli.repository.cp import cp, cp_tree, mv, mv_tree
+from lakecli.repository.cp import cp, cp_tree
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_trees
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.undo import redo, undo

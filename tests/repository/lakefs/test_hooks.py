@@ -8,7 +8,7 @@ import pytest
 
 from lakecli.base.model import Commit
 from lakecli.repository.branch import create
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.clone import clone as clone_bucket
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.hooks import ActionFile, action_files, branch_with_actions
@@ -16,6 +16,7 @@ from lakecli.repository.log import show_commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.repository.repo import delete
+from lakecli.repository.revert import revert
 from tests.repository.lakefs.test_wild import clone
 from tests.support.lakes import stage
 

@@ -14,10 +14,11 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, write_attestation
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, push, tag
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushLease, PushOptions, push_deletion
+from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.set_policy import set_policy
 from tests.support.clones import Clones, here, make_commit, synced, there

@@ -10,13 +10,14 @@ import pytest
 from lakecli.errors import ConflictError, DirtyBranch, NothingToDo
 from lakecli.remote.refs import MoveOutcome
 from lakecli.repository import branch
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.journal.intents import finish_pending
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.pull import IncomingConflict, Pulling, PullOptions, pull
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.staged import changes
 from lakecli.repository.staged.changes import MAX_LISTED

@@ -18,12 +18,13 @@ from lakecli.errors import ConflictError, DirtyBranch, NotFound, NothingToDo, Re
 from lakecli.kv import operations as log
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository import branch, repo, tag
-from lakecli.repository.cherry_pick import cherry_pick, revert
+from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
-from lakecli.repository.cp import mv
 from lakecli.repository.handle.lake import find_repository
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.mv import mv
 from lakecli.repository.reading.view import view_of_branch
+from lakecli.repository.revert import revert
 from lakecli.repository.rm import rm, rm_trees
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.undo.log import find_undo, logged_repository, repository_at
