@@ -136,12 +136,18 @@ def export(
         "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
     )
     job = Job(
-        location=StoreLocation.of(repository), uri=repository.uri, tree=commit.metarange_id,
+        location=StoreLocation.of(repository),
+        uri=repository.uri,
+        tree=commit.metarange_id,
         since_tree=EMPTY_TREE if since is None else since.metarange_id,
-        prefix=as_directory(prefix), destination=uri, region=region, threads=options.threads,
-        verify=options.verify, dry_run=options.dry_run,
+        prefix=as_directory(prefix),
+        destination=uri,
+        region=region,
+        threads=options.threads,
+        verify=options.verify,
+        dry_run=options.dry_run,
         lists=options.dry_run and options.on_steps is not None,
-    )  # fmt: skip
+    )
     since_id = None if since is None else since.id
     started_at = repository.lake.runtime.now()
     was_there = None if since_id is None else was_exported(job, since_id)

@@ -46,9 +46,16 @@ MAX_METADATA: Final = 64 << 20
 _METADATA: Final = ".json"
 _PACKED: Final = ".gz.metadata.json"
 _OF_CATALOGS: Final = (
-    "py-", "lakefs.", "client.", "s3.", "gcs.", "adls.", "hdfs.", "hf.",
+    "py-",
+    "lakefs.",
+    "client.",
+    "s3.",
+    "gcs.",
+    "adls.",
+    "hdfs.",
+    "hf.",
     "write.py-location-provider.impl",
-)  # fmt: skip
+)
 """The prefixes of properties that only a catalog may set, not the metadata of a table."""
 
 _NONCE: Final = secrets.token_hex(16)

@@ -122,10 +122,14 @@ class LakeFileSystem(ReadingFileSystem):
         if mode == "rb":
             place, entry = self._found(path)
             return files.ReadFile(
-                self, path, place, entry, block_size=block_size or self.blocksize,
+                self,
+                path,
+                place,
+                entry,
+                block_size=block_size or self.blocksize,
                 cache_options=cache_options,
                 cache_type=options.get("cache_type", files.GrowingReadAhead.name),
-            )  # fmt: skip
+            )
         if mode not in {"wb", "xb"}:
             raise io.UnsupportedOperation(f"mode must be rb, wb or xb, not {mode!r}: {path}")
         place = self._writable(path)
@@ -134,10 +138,14 @@ class LakeFileSystem(ReadingFileSystem):
         known = {key: value for key, value in options.items() if key in _OBJECT_OPTIONS}
         pending = self._pending()
         return files.WrittenFile(
-            self, path, place, record=partial(self._record, pending),
+            self,
+            path,
+            place,
+            record=partial(self._record, pending),
             belongs_to=pending or (place.ref if is_workspace(place.ref) else None),
-            autocommit=autocommit, options=known,
-        )  # fmt: skip
+            autocommit=autocommit,
+            options=known,
+        )
 
     def _writable(self, path: str) -> LakePath:
         """Parse the path of an object to write; in a `committing` block, `ref` is its workspace.

@@ -102,10 +102,17 @@ def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
         return field if is_csv else _IN_PARQUET[field]
 
     return Layout(
-        path=name("Key"), address="", size=name("Size"), checksum=name("ETag"),
-        mtime=name("LastModifiedDate"), bucket=name("Bucket"), latest=name("IsLatest"),
-        deleted=name("IsDeleteMarker"), is_quoted=is_csv, scheme="s3",
-    )  # fmt: skip
+        path=name("Key"),
+        address="",
+        size=name("Size"),
+        checksum=name("ETag"),
+        mtime=name("LastModifiedDate"),
+        bucket=name("Bucket"),
+        latest=name("IsLatest"),
+        deleted=name("IsDeleteMarker"),
+        is_quoted=is_csv,
+        scheme="s3",
+    )
 
 
 def _place(manifest: str, bucket: str, key: str) -> str:

@@ -232,12 +232,19 @@ class _Run:
                 choice = choose(options.verify, source.size, runtime.new_id())
         now = runtime.now()
         task = Task(
-            location=StoreLocation.of(self._repository), base=base, prefix=self._prefix,
-            replaces=options.replaces, copies=options.copies, writes=writes,
-            seconds=int(now.timestamp()), roots=roots_of(source),
-            walks=isinstance(source, DirectorySource), pins=pins, choice=choice,
+            location=StoreLocation.of(self._repository),
+            base=base,
+            prefix=self._prefix,
+            replaces=options.replaces,
+            copies=options.copies,
+            writes=writes,
+            seconds=int(now.timestamp()),
+            roots=roots_of(source),
+            walks=isinstance(source, DirectorySource),
+            pins=pins,
+            choice=choice,
             listing=self._listing(lists_to) if lists_to else None,
-        )  # fmt: skip
+        )
         identity: list[object] = [*task.location[:3], self._branch, self._prefix.hex()]
         identity += [options.replaces, options.copies, pins, writes, options.verify]
         journal = report.Journal(Path(self._repository.lake.home.cache) / IMPORTS, identity, now)

@@ -440,9 +440,13 @@ def restore(
         if overwritten:
             commit = worktree.link.at_head if source is None else source.id
             keep(
-                worktree, overwritten, kind=RESTORE, commit=commit, options=uploading,
+                worktree,
+                overwritten,
+                kind=RESTORE,
+                commit=commit,
+                options=uploading,
                 resolves=source is None,
-            )  # fmt: skip
+            )
         _write(worktree, wanted, changes, brought, tree=tree, options=options)
         brought.count_kept(overwritten)
         if source is None and not brought.failures:

@@ -159,9 +159,13 @@ class _Committing:
         self, target: Commit, scan: Scan | None, *, operation: str = "commit"
     ) -> checkout.Brought:
         return checkout.bring(
-            self._worktree, target, operation=operation, policy=checkout.OwnChanges.KEEP,
-            options=self._options.downloading, changes=None if scan is None else scan.changes,
-        )  # fmt: skip
+            self._worktree,
+            target,
+            operation=operation,
+            policy=checkout.OwnChanges.KEEP,
+            options=self._options.downloading,
+            changes=None if scan is None else scan.changes,
+        )
 
     def _check(self, scan: Scan, chosen: Mapping[bytes, LocalChange]) -> None:
         worktree, selection = self._worktree, self._options.selection
@@ -283,9 +287,12 @@ class _Committing:
             raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
         unstage_equal(self._repository, self._branch, tree)
         return Draft(
-            metarange_id=tree, parents=[head], message=options.message,
-            committer=options.committer, metadata=options.metadata,
-        )  # fmt: skip
+            metarange_id=tree,
+            parents=[head],
+            message=options.message,
+            committer=options.committer,
+            metadata=options.metadata,
+        )
 
     def _relative(self, paths: Iterable[bytes]) -> list[bytes]:
         """Return paths of the repository relative to the directory."""

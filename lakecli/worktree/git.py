@@ -49,9 +49,14 @@ def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
 
     try:
         done = subprocess.run(
-            [*GIT, *words], cwd=directory, env=dict(environ), stdin=subprocess.DEVNULL,
-            capture_output=True, check=False, timeout=_TIMEOUT,
-        )  # fmt: skip
+            [*GIT, *words],
+            cwd=directory,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else ""

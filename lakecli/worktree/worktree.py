@@ -310,10 +310,15 @@ class Worktree:
         self.scanned_ns = self.clock_ns()
         self._look_at_left_out()
         found = Scanner(
-            os.fsencode(self.root), self.index, ignore=self.ignore, selection=self.selection,
-            left_out=self.blocked | self.impossible.keys(), links=self.links,
-            clock_ns=self.clock_ns, is_same=self._equals_base,
-        ).run()  # fmt: skip
+            os.fsencode(self.root),
+            self.index,
+            ignore=self.ignore,
+            selection=self.selection,
+            left_out=self.blocked | self.impossible.keys(),
+            links=self.links,
+            clock_ns=self.clock_ns,
+            is_same=self._equals_base,
+        ).run()
         if self.index.has_changed and not self.link.active:
             self.index.save(self.index_file)
         if self.blocked:

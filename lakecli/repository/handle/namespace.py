@@ -166,12 +166,14 @@ def describe(store: ObjectStore) -> Description | None:
     except validation.Invalid as error:
         raise _damaged(store, error) from error
     return Description(
-        uuid=fields["uuid"], range_entries=fields["range_entries"],
-        default_branch=fields["default_branch"], created_at=fields["created"],
+        uuid=fields["uuid"],
+        range_entries=fields["range_entries"],
+        default_branch=fields["default_branch"],
+        created_at=fields["created"],
         needs_read=tuple(fields["needs_read"]),
         needs_write=tuple(need for need in fields["needs_write"] if need != POLICY_NEED),
         is_from_lakefs=_origin_in(found) is not None,
-    )  # fmt: skip
+    )
 
 
 def _read(store: ObjectStore) -> dict[str, Any] | None:
@@ -349,10 +351,15 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
         )
     check_needs(store, description, writing=False)
     return store, RepositoryRecord(
-        name=name, uuid=description.uuid, storage_namespace=uri, region=region,
-        default_branch=description.default_branch, created_at=description.created_at,
-        range_entries=description.range_entries, is_from_lakefs=description.is_from_lakefs,
-    )  # fmt: skip
+        name=name,
+        uuid=description.uuid,
+        storage_namespace=uri,
+        region=region,
+        default_branch=description.default_branch,
+        created_at=description.created_at,
+        range_entries=description.range_entries,
+        is_from_lakefs=description.is_from_lakefs,
+    )
 
 
 def check_writable(repository: Repository) -> None:

@@ -39,8 +39,12 @@ if TYPE_CHECKING:
     from lakecli.serving.writes import Deposited, Outcome
 
 KEPT: Final = (
-    CONTENT_ENCODING, "cache-control", "content-disposition", "content-language", "expires",
-)  # fmt: skip
+    CONTENT_ENCODING,
+    "cache-control",
+    "content-disposition",
+    "content-language",
+    "expires",
+)
 """Headers that are stored with an object, besides the content type."""
 
 MOST_METADATA: Final = 2 << 10

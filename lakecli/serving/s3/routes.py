@@ -173,9 +173,13 @@ def _call_of(request: Request, context: ServingContext) -> Call:
     scope = request.scope
     raw_path, raw_query = scope["raw_path"], scope["query_string"]
     signed = verify(
-        scope["method"], raw_path, raw_query, scope["headers"],
-        secret_of=context.access.secret_of, now=context.clock(),
-    )  # fmt: skip
+        scope["method"],
+        raw_path,
+        raw_query,
+        scope["headers"],
+        secret_of=context.access.secret_of,
+        now=context.clock(),
+    )
     bucket, _, key = unquote_to_bytes(raw_path)[1:].partition(b"/")
     return Call(
         request,
