@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,28 @@ def test_aws_cli(
     api = ("s3api", "list-objects-v2", "--bucket", endpoint.to.bucket, "--output", "json")
     said = run(environment, *aws, *api, "--prefix", f"main/aws-{kind}/")
     assert not json.loads(said or "{}").get("Contents")
+
+
+FROM_A_SHELL = """
+import deltalake
+import polars
+import pyarrow as pa
+from pyarrow import fs
+
+where = "s3://demo/main/from_a_shell"
+for mode in ("error", "append"):
+    deltalake.write_deltalake(f"{where}/table", pa.table({"id": [1, 2]}), mode=mode)
+print(polars.read_delta(f"{where}/table").shape)
+polars.DataFrame({"id": [1]}).write_parquet(f"{where}/data.parquet")
+system, path = fs.FileSystem.from_uri(f"{where}/data.parquet")
+print(system.get_file_info(path).is_file)
+"""
+
+
+def test_variables_of_a_shell_are_enough(endpoint: Endpoint) -> None:
+    environment = {**os.environ, **variables(endpoint.to)}
+    said = run(environment, sys.executable, "-c", FROM_A_SHELL)
+    assert said.split("\n")[:2] == ["(4, 1)", "True"]
 
 
 def test_pyarrow(endpoint: Endpoint) -> None:
