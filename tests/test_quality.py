@@ -179,9 +179,9 @@ def test_a_package_says_what_it_may_import() -> None:
         layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
         for layer, below in zip(layers, [*layers[1:], []], strict=True):
             names = "".join(f"`{name}`, " for name in below).removesuffix(", ")
-            sentence = f"May import {names} and what is below."
+            sentence = f"This package may import {names} and the layers below."
             if not below:
-                sentence = "May import nothing of lakecli."
+                sentence = "This package imports nothing from lakecli."
             for name in layer:
                 path = PROJECT / contract["containers"][0].replace(".", "/") / name / "__init__.py"
                 if path.exists():  # a layer may be a module, which says nothing of this

@@ -1,6 +1,6 @@
 """Records, IDs, URIs, object keys of the bucket, and small tools that every other package may use.
 
-This package knows neither stores nor settings. May import `errors` and what is below.
+This package may import `errors` and the layers below. It knows neither stores nor settings.
 
 Modules: content_types, directories, git_patterns, identity, ids, layout, model, os_errors, parsing,
 pipes, progress, retry, temporary_files, uri, validation, visibility.

@@ -15,6 +15,6 @@
     out            answers: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, hints for mistakes
 
-A command receives its context and writes to ``context.out``. May import `spark`, `filesystem`,
-`serving` and what is below. No other package of lakecli imports this package.
+A command receives its context and writes to ``context.out``. This package may import `spark`,
+`filesystem`, `serving` and the layers below. No other package of lakecli imports this package.
 """

@@ -23,5 +23,5 @@ Every function that reads a tree raises `IntegrityError` if a table that it need
 damaged (`MissingTable`, `CorruptTable`, `MalformedValue`, …). A parameter `trees` is the
 `TreeStore` that has the trees.
 
-May import `sstable`, `kv`, `stores`, `settings` and what is below.
+This package may import `sstable`, `kv`, `stores`, `settings` and the layers below.
 """

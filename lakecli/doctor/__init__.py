@@ -11,5 +11,5 @@ repository.
     evidence    the results of earlier checks, kept in the namespace for all clones
     demands     finds the setting that a bucket requires
 
-May import `sstable`, `kv`, `stores`, `settings` and what is below.
+This package may import `sstable`, `kv`, `stores`, `settings` and the layers below.
 """

@@ -17,5 +17,5 @@ The driver plans a job as a list of small parts, a runner applies one function t
 process, and the driver combines the results. Parts, functions and results are pickled, so they
 consist of strings, bytes and numbers, never of clients, environments or open files.
 
-May import `opening`, `worktree`, `blocks` and what is below.
+This package may import `opening`, `worktree`, `blocks` and the layers below.
 """

@@ -15,5 +15,5 @@ interval in any process; `target` writes to a directory or a bucket.
 An object named ``_SUCCESS`` marks its directory as complete. Such objects are exported in a later
 round, after everything else has succeeded, and lakecli's own ``_SUCCESS`` is written last.
 
-May import `imports` and what is below.
+This package may import `imports` and the layers below.
 """

@@ -11,7 +11,7 @@
     universal     paths of universal-pathlib, which Airflow and Dagster accept
     iceberg       Iceberg tables in repositories: a FileIO for pyiceberg
 
-May import `fsck`, `gc`, `exports` and what is below.
+This package may import `fsck`, `gc`, `exports` and the layers below.
 """
 
 try:

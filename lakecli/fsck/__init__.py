@@ -10,5 +10,5 @@
     spark_jobs  the jobs on Spark, and their tasks on executors
 
 With any runner, this process reads the ranges with problems again, so the findings and their order
-do not depend on the runner. May import `imports` and what is below.
+do not depend on the runner. This package may import `imports` and the layers below.
 """

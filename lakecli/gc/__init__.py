@@ -18,5 +18,5 @@ bucket (`lakecli.remote.gc_protocol`) as far as time allows. The work that grows
 `tasks`, runs on any runner.
 
 `lakecli.remote.gc_protocol` explains why no object in use is lost; `tests/gc/protocol.py` checks
-the argument step by step. May import `imports` and what is below.
+the argument step by step. This package may import `imports` and the layers below.
 """

@@ -22,5 +22,5 @@ ranges, in any process. `join_parts` joins the parts on the driver, and copies t
 branch outside the prefix. `job` combines these steps. The journal lets an import continue after it
 was killed.
 
-May import `engine` and what is below.
+This package may import `engine` and the layers below.
 """

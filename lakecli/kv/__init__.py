@@ -13,5 +13,5 @@
     file_digests        digests of files on this machine
     unfinished_uploads  multipart uploads that this machine began
 
-May import `base` and what is below. It is the only package that knows LMDB.
+This package may import `base` and the layers below. It is the only package that knows LMDB.
 """

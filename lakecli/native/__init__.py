@@ -17,7 +17,7 @@ Python function with the same results, which is used if the compiled core is mis
 
 `.ci/build_core.py` compiles them to ``_core.abi3.so`` in this directory.
 
-May import nothing of lakecli.
+This package imports nothing from lakecli.
 """
 
 from collections.abc import Callable, Sequence

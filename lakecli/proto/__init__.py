@@ -8,5 +8,5 @@ and listings take much longer. Tests compare the results for every message with 
     varint      numbers of variable size, as protobuf and SSTables write them
     messages    the table of lakeFS's messages; encodes and decodes one by the types of its fields
 
-May import nothing of lakecli.
+This package imports nothing from lakecli.
 """

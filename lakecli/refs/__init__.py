@@ -10,5 +10,5 @@
     bisection    which commit to test next
     history      the order of the log, and the graph drawn beside the log
 
-May import `sstable`, `kv`, `stores`, `settings` and what is below.
+This package may import `sstable`, `kv`, `stores`, `settings` and the layers below.
 """

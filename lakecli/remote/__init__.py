@@ -10,6 +10,6 @@
     gc_protocol   garbage collection as all clones see it, and how writers avoid its deletions
 
 This package does not know repositories and trees: `lakecli.repository.sharing` decides which
-objects must be in the bucket before a ref moves. May import `sstable`, `kv`, `stores`, `settings`
-and what is below.
+objects must be in the bucket before a ref moves. This package may import `sstable`, `kv`, `stores`,
+`settings` and the layers below.
 """

@@ -1,8 +1,9 @@
 """The operations on repositories: one module for each verb, named like its command.
 
-Only this package uses committed trees, refs and staging together. May import `committed`,
-`refs`, `staging`, `remote`, `doctor` and what is below. It re-exports nothing. Start
-reading at `contract`. Each row of this list imports only from the rows below it, even for types::
+Only this package uses committed trees, refs and staging together. This package may import
+`committed`, `refs`, `staging`, `remote`, `doctor` and the layers below. It re-exports nothing.
+Start reading at `contract`. Each row of this list imports only from the rows below it, even for
+types::
 
     verbs           repositories: repo
                     refs: branch, tag, reflog; branch_protect

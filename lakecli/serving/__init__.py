@@ -22,5 +22,5 @@ other. A handler runs in the event loop; whatever reads or writes the repository
 (`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a
 client is waited for, because an open view keeps the local store from reusing space.
 
-May import `fsck`, `gc`, `exports` and what is below.
+This package may import `fsck`, `gc`, `exports` and the layers below.
 """

@@ -7,5 +7,5 @@
     lakectl   the settings that come from lakectl's file and variables
     settings  the precedence of sources; the committer
 
-May import `base` and what is below.
+This package may import `base` and the layers below.
 """

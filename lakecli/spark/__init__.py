@@ -8,7 +8,7 @@ In reading order::
     write             `write_table`; then schema_check, file_writer and target
     data_source       ``format("lakefs")``; then entries and record_columns
 
-May import `fsck`, `gc`, `exports` and what is below.
+This package may import `fsck`, `gc`, `exports` and the layers below.
 """
 
 import os

@@ -13,5 +13,5 @@ copies the blocks that do not change, and a forged file cannot use unlimited mem
     reader      reads the blocks of a file, or finds single keys
 
 `format` describes the file, `writer.TableWriter` makes one, `reader.SSTable` reads one through a
-`Source`. May import `base` and what is below.
+`Source`. This package may import `base` and the layers below.
 """

@@ -26,5 +26,5 @@ command that uses a cloud loads its SDK. A new adapter is one package, one case 
 `registry._open`, a scheme in `uri.parse` and one subclass of the contract in
 ``tests/stores/ADAPTER/test_store.py``. Adapters know nothing of each other.
 
-May import `base` and what is below.
+This package may import `base` and the layers below.
 """

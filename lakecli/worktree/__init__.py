@@ -26,5 +26,5 @@ sets `at_head` to this commit. Meanwhile, each file has the bytes of the base, o
 the user. So any later command can finish the work of a killed command: a file with the bytes of
 base or target is not a change.
 
-May import `repository` and what is below.
+This package may import `repository` and the layers below.
 """

@@ -97,8 +97,8 @@ returns nothing, or an `ExitCode` such as ``ExitCode.DIFFERENCES``. Before an ac
 undone, a command asks: ``context.confirm("delete repository 'r'", yes=yes)`` with
 ``yes: Yes = False``.
 
-May import `manual` and what is below. Modules of commands import the shared modules here, never
-each other::
+This package may import `manual` and the layers below. Modules of commands import the shared modules
+here, never each other::
 
     differences       differences as text and JSON, one by one or counted
     engine            --engine, --master and --conf

@@ -33,8 +33,8 @@ A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is parsed i
    context: it only passes the context on.
 
 `action.find_action` does steps 2 to 6; `lakecli.cli.run` calls it after step 1. Other modules
-import only the names that this package exports, never its modules. May import `tree`, `exit_codes`
-and what is below.
+import only the names that this package exports, never its modules. This package may import `tree`,
+`exit_codes` and the layers below.
 
 Both parsers must agree on every line: `tests/cli/line/test_action.py` parses the same lines with
 both, for all commands, and compares the values that the functions receive.

@@ -9,5 +9,5 @@
     completion   completion scripts of shells; complete: prints the candidates at a TAB
     mistakes     hints that explain what an invalid command line probably means
 
-May import `params` and what is below.
+This package may import `params` and the layers below.
 """

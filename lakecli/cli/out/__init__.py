@@ -9,5 +9,5 @@
     progress        plain lines; progress_bar: on a terminal
     logs            --log-level, and the requests that --verbose counts
 
-May import `hints`, `line` and what is below.
+This package may import `hints`, `line` and the layers below.
 """

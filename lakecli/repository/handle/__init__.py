@@ -9,5 +9,5 @@
     shareable     whether several machines may write to it
 
 This package implements the protocols of `lakecli.repository.contract` with all packages below;
-nothing below imports it. May import `staged` and what is below.
+nothing below imports it. This package may import `staged` and the layers below.
 """

@@ -12,6 +12,6 @@
     incoming         objects sent to PUT links, and objects recorded without copying them
 
 URLs are secrets: everybody who has a URL can read its object until the URL expires. URLs are
-written only where the user asked for them, into files that only their owner can read. May import
-`stored_objects` and what is below.
+written only where the user asked for them, into files that only their owner can read. This package
+may import `stored_objects` and the layers below.
 """

@@ -15,5 +15,5 @@
                      outcome; finishing interrupted moves; landing commits; protecting moves under
                      way from local changes
 
-May import `policy` and what is below.
+This package may import `policy` and the layers below.
 """

@@ -10,5 +10,6 @@
 
 A dump is three trees in the storage namespace, with the commits, branches and tags of a repository.
 Each record of a tree is a Protobuf message in lakeFS's format. A dump is used only after all of it
-was verified. The command `refs_dump` writes a dump. May import `stored_objects` and what is below.
+was verified. The command `refs_dump` writes a dump. This package may import `stored_objects` and
+the layers below.
 """

@@ -8,5 +8,5 @@
     early          refuses a forbidden commit before it is built
     bucket_policy  permissions of a bucket by which the cloud enforces rules, for one person
 
-May import `contract` and what is below.
+This package may import `contract` and the layers below.
 """

@@ -14,5 +14,5 @@
     outside_counts  counts objects by their places outside the namespace
     reflog          former commits of branches and tags
 
-May import `journal` and what is below.
+This package may import `journal` and the layers below.
 """

@@ -9,5 +9,5 @@
     automatic     fetches before a command, moves branches in the bucket first, pushes afterwards;
                   decides which local moves are sent to the bucket
 
-May import `stored_objects` and what is below.
+This package may import `stored_objects` and the layers below.
 """

@@ -9,5 +9,5 @@
     counts           counts the changes of each kind; keeps the counts with the staging token
     partial_commit   commits some of the staged changes; the other changes stay staged
 
-May import `guard` and what is below.
+This package may import `guard` and the layers below.
 """

@@ -12,5 +12,5 @@
     multipart_upload    large files sent to a bucket in parts; abandoned uploads aborted
     multipart_download  large objects of a bucket fetched in parts, and verified
 
-May import `commit_attempts` and what is below.
+This package may import `commit_attempts` and the layers below.
 """

@@ -11,5 +11,5 @@
     remote_undo  moving refs back in the bucket, too; reverses the undo if the bucket refuses
     interrupted  answers that killed commands have not given
 
-May import `sharing`, `handoff`, `lakefs` and what is below.
+This package may import `sharing`, `handoff`, `lakefs` and the layers below.
 """

@@ -9,5 +9,5 @@
     uploads      multipart uploads, which another process can resume
     errors       converts the SDK's errors to lakecli's
 
-May import the modules of `lakecli.stores` and what is below, but no other adapter.
+This package may import the modules of `lakecli.stores` and the layers below, but no other adapter.
 """

@@ -7,5 +7,5 @@
     directory     access to the files of a local namespace: only below the root, only whole files
     files         files and directories by descriptor: opening, describing, writing and syncing them
 
-May import the modules of `lakecli.stores` and what is below, but no other adapter.
+This package may import the modules of `lakecli.stores` and the layers below, but no other adapter.
 """

@@ -13,5 +13,5 @@
     signing          Signature Version 4: of URLs, and in the headers of requests
     errors           converts the SDK's errors to lakecli's
 
-May import the modules of `lakecli.stores` and what is below, but no other adapter.
+This package may import the modules of `lakecli.stores` and the layers below, but no other adapter.
 """
