@@ -231,7 +231,7 @@ class _AncestorWalk:
                 self._record(item, commit)
 
     def _split(self, parents: Sequence[Commit], prefixes: Sequence[bytes]) -> set[bytes]:
-        """Pass on to all parents of a merge the prefixes below which the merge combined changes.
+        """Pass prefixes on to all parents of a merge that combined changes below these prefixes.
 
         Returns:
             The prefixes that no parent has: the merge itself created them.

@@ -28,7 +28,7 @@ _MAX_SAID: Final = 1 << 20
 
 
 class BisectVerdict(NamedTuple):
-    """A verdict of the user about a commit.
+    """The user's verdict on one commit.
 
     Attributes:
         verdict: ``good``, ``bad`` or ``skip``.

@@ -60,12 +60,12 @@ def claim_ref(repository: Repository, expression: str) -> "ClaimedCommit":
 
 
 def check_free(refs: RefStore, name: str) -> None:
-    """Raise an error if a branch or a tag already has a name.
+    """Raise an error if a branch or tag named `name` exists.
 
     Commits need no check, because a commit ID is not a legal name.
 
     Raises:
-        AlreadyExists: a branch or a tag has the name.
+        AlreadyExists: there is a branch or tag of this name.
     """
     if refs.find_branch(name) is not None:
         raise AlreadyExists(f"branch {name} exists already", hint="choose another name")
@@ -86,7 +86,7 @@ def is_shared(repository: Repository) -> bool:
 
 
 def show(repository: Repository, name: str) -> Branch:
-    """Return a branch.
+    """Return a branch by name.
 
     Raises:
         NotFound: no such branch.
@@ -123,7 +123,7 @@ def delete(repository: Repository, name: str) -> Branch:
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
-    """Return a branch if `delete` would delete it; else raise the error of `delete`.
+    """Return the branch if `delete` would delete it; otherwise raise the error of `delete`.
 
     Raises:
         NotFound: no such branch.
@@ -304,7 +304,7 @@ def reset_object(repository: Repository, name: str, path: bytes) -> int:
 
 
 def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
-    """Unstage paths.
+    """Unstage paths; return their number.
 
     If a sealed staging area also has a change of a path, the committed entry is staged over it.
     """

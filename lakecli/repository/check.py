@@ -66,8 +66,8 @@ def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> 
 def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
     """Run a check on a commit; if it passes and has a name, write a statement to the bucket.
 
-    If this user may not write the statement, a publication continues with a notice, because only a
-    rule that requires the check needs the statement.
+    If this user may not write the statement, a publication adds a notice and continues: the
+    statement is needed only if a rule requires the check.
 
     Args:
         who: the committer, as recorded in the statement.

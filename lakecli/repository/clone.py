@@ -28,7 +28,7 @@ from lakecli.stores.uri import normalise
 
 
 class Cloned(NamedTuple):
-    """A new clone.
+    """A new clone, and how many refs and commits it has.
 
     Attributes:
         commits: the number of commits that were new on this machine.
@@ -97,7 +97,7 @@ def clone_counted(
 def clone_known(
     lake: OwnLake, storage_namespace: str, name: str, *, take_over: bool, progress: Progress
 ) -> tuple[Repository, Cloned | None] | None:
-    """Return the repository into which a newer dump of lakeFS is imported, or ``None``.
+    """Return the repository into which a newer refs dump of lakeFS is imported, or ``None``.
 
     Args:
         storage_namespace: a URI or an absolute path.
@@ -107,8 +107,8 @@ def clone_known(
     Returns:
         The repository of this name and namespace on this machine, without a report. If only the
         bucket has the repository, a new clone with its report. ``None`` if the namespace still
-        belongs to lakeFS, another repository has the name, this machine has the namespace under
-        another name, or it has begun to take over the namespace.
+        belongs to lakeFS, if another repository has the name, or if this machine has the namespace
+        under another name or has begun to take over the namespace.
 
     Raises:
         Refused: `take_over` is set, and the repository on this machine only reads a namespace of
@@ -148,7 +148,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
 def _register(
     txn: WriteTransaction, repository: Repository, remote: RefsInBucket, unpacked: Unpacked
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
-    """Write the repository and its refs; return the written refs and those left out."""
+    """Write the repository and its refs; return the refs that were written and left out."""
     record = repository.record
     refs = repository.refs(txn)
     before = _forget(txn, repository)

@@ -22,7 +22,7 @@ a move have no effect after the move.
 A commit of a working directory (`attempt_on_top`) has no step 1: its changes are not staged, and
 staged changes stay on the branch.
 
-A commit of some of the staged changes copies the other ones to a new area before step 3
+A commit of only some staged changes copies the remaining changes to a new area before step 3
 (`lakecli.repository.staged.partial_commit`).
 
 The store's write lock is held in steps 1 and 3 only. A crash between two steps leaves garbage, but
@@ -167,7 +167,7 @@ def clean_attempt(
 
     Args:
         kind: the kind of operation, as the log shows it.
-        who: who commits.
+        who: the committer.
         merges: whether the commit will have two parents.
 
     Raises:
@@ -272,7 +272,7 @@ class Attempt(NamedTuple):
 
         Raises:
             UsageError: message, committer or metadata are not UTF-8.
-            HookFailed: a hook of the command line refuses the commit.
+            HookFailed: a hook refuses the commit.
             CommitUnderWay: another process is sending a commit of the branch to the bucket.
             LakeError: any error of `BranchMover.move`.
         """

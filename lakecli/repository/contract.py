@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 Hook = Callable[[Mapping[str, Any]], object]
-"""A function that gets a mapping which describes a move; see `lakecli.repository.journal.hooks`."""
+"""A function that is called with a mapping that describes a move; see
+`lakecli.repository.journal.hooks`."""
 
 
 class OwnLake(Protocol):
@@ -41,7 +42,7 @@ class OwnLake(Protocol):
     def tidy(self, repository: "Repository") -> None:
         """Delete some expired records; called after each operation.
 
-        More records are deleted than one operation writes, so expired records do not accumulate.
+        One call may delete more records than an operation writes, so they do not accumulate.
         """
 
     def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
@@ -79,7 +80,7 @@ class Repository(Readable, Protocol):
     store_in_use: "ObjectStore | None"
     """The store of the namespace if it was used already, else ``None``."""
     reads: "Reads | None"
-    """How many reads of trees each cache tier answered; ``None`` if no tree was read."""
+    """The number of tree reads served by each cache tier; ``None`` if no tree was read."""
 
     @property
     def syncs(self) -> bool:
@@ -99,7 +100,7 @@ class Repository(Readable, Protocol):
         """Save the counts of tree reads since the last call, for `lakecli doctor`."""
 
     def forget_trees(self) -> None:
-        """Drop the trees cached in memory, because a table that could not be read may exist now."""
+        """Drop the trees cached in memory: a table that could not be read may be readable now."""
 
     @property
     def guard(self) -> "Guard":
@@ -110,7 +111,8 @@ class AddressResolver(Protocol):
     """Resolves the physical addresses in the entries of one repository to stores and keys.
 
     Attributes:
-        compared: results of comparisons, cached by `lakecli.repository.reading.recorded`.
+        compared: for each object that was found unchanged, the condition for reading it; see
+            `lakecli.repository.reading.recorded.AsRecorded`.
     """
 
     compared: dict[Any, str]
@@ -171,9 +173,9 @@ class BranchMover(Protocol):
     the library opens the repository.
 
     Attributes:
-        resumed: moves of earlier commands that `catch_up` sent or gave up, each with the error by
-            which the bucket refused the move, or ``None`` if the bucket accepted it. The caller
-            that reports the moves clears the list.
+        resumed: moves of earlier commands that `catch_up` sent or gave up. Each move has the error
+            if the bucket refused it, or ``None`` if the bucket accepted it. The caller that reports
+            the moves clears the list.
     """
 
     resumed: "list[tuple[UnsentMove, LakeError | None]]"

@@ -33,7 +33,7 @@ def cp(
     path: bytes,
     attributes: NewAttributes = UNCHANGED,
 ) -> Entry:
-    """Stage at `path` the entry that a ref has at `source`, with other attributes if given.
+    """Stage at `path` the entry that a ref has at `source`, with new attributes if given.
 
     If the branch already has the same entry at `path`, nothing is staged.
 

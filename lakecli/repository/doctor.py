@@ -1,4 +1,4 @@
-"""The verb `doctor`: check this machine and a storage namespace, and say which commands can work.
+"""Check this machine and a storage namespace, and report which commands can work.
 
 The package `lakecli.doctor` checks any store, with or without a repository. This module adds the
 checks that need a lake: the local store, the cache and the disks, the owner of the namespace, and
@@ -124,11 +124,11 @@ _NO_NAMESPACE: Final = "only the local store knows the storage namespace"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """One run of the checks.
+    """The checks of one run of `lakecli doctor`.
 
     Attributes:
         namespace: the storage namespace, or ``None`` if unknown.
-        checks: a generator that runs one check for each item; close it to remove test objects.
+        checks: a generator; each step runs one check, and closing it removes test objects.
     """
 
     namespace: str | None
@@ -337,13 +337,13 @@ def _shown(size: int) -> str:
 def _with_claim(
     looking: probe.Probe, repository: Repository | None, examiner: Examiner
 ) -> Generator[Check]:
-    """Yield the checks of a store, then of its owner, shared refs, sharing and groups of commands.
+    """Yield the checks of a store, then of its owner, its refs, sharing, and groups of commands.
 
     Args:
         repository: the expected owner of the namespace. ``None``: the namespace may have no owner,
             and a directory that `lakecli repo create` would make may be missing.
-        examiner: who runs `lakecli doctor`. The result of the sharing check is recorded in the
-            namespace if it has a repository to which this version may write.
+        examiner: the run of `lakecli doctor`. The result of the sharing check is recorded in the
+            namespace if the namespace has a repository to which this version may write.
     """
     claim = _claim_of_anybody if repository is None else partial(_claim_of, repository)
     missing_fix = _made_by_create(looking.store.uri) if repository is None else ""
@@ -425,7 +425,7 @@ def _shared(store: ObjectStore) -> Check:
 
 
 def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
-    """Report whether a group of commands can work, by the results of other checks."""
+    """Report whether a group of commands can work, according to the checks so far."""
     needed = ", ".join(purpose.needs)
     failures = [need for need in purpose.needs if found[need].verdict is CheckVerdict.FAILED]
     lacking = [
@@ -447,7 +447,7 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
 
 
 def _outside(repository: Repository) -> Check:
-    """Report locations outside the namespace to which entries refer; only a few ranges are read."""
+    """Check whether objects outside the namespace may be read; only a few ranges are examined."""
     try:
         found = look(repository, ranges=_RANGES_READ)
     except errors.LakeError:

@@ -39,7 +39,7 @@ class DownloadOptions(NamedTuple):
         part_size: size in bytes of the parts in which an object of a bucket is fetched if it is
             larger than two parts. If a download is killed, the next one with the same part size
             resumes it.
-        selection: which of the objects below a directory are downloaded.
+        selection: selects the objects below a directory that are downloaded.
         deletes: given the relative name of a file without an object, returns whether the file is
             deleted; ``None``: no file is deleted.
         max_delete: refuse to delete more files than this.

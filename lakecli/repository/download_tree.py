@@ -315,7 +315,7 @@ class _TreeDownload:
 
 
 class _Surplus(NamedTuple):
-    """The files of a directory for which a ref has no object.
+    """The files of a directory that have no object at the ref.
 
     Attributes:
         files: names relative to the directory, ascending, and the stamp of each file.
@@ -327,7 +327,7 @@ class _Surplus(NamedTuple):
 
     @classmethod
     def of(cls, view: View, below: bytes, target: Path, options: DownloadOptions) -> _Surplus:
-        """Return the files of a directory for which a view has no object below a prefix.
+        """Return the files of a directory that have no object below a prefix of a view.
 
         Raises:
             Refused: everything would be deleted.
@@ -360,7 +360,7 @@ class _Surplus(NamedTuple):
         return found
 
     def blocks(self, name: bytes) -> bool:
-        """Return whether one of the files blocks the path of an object."""
+        """Return whether one of the files is in the way of an object: above or below its path."""
         at = name.find(b"/")
         while at != -1:
             if self._has(name[:at], name[:at]):

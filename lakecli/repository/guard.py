@@ -5,8 +5,8 @@ deleted already. Before this clone refers to an object, this module checks that 
 and claims it. The types enforce that: staging areas accept only a `ClaimedValue`, and commits,
 branches and tags refer only to a `ClaimedCommit`. Only this module makes values of these types.
 
-If garbage collection has never run, a claim costs one GET of its state. Writing to the bucket and
-staging fail if the bucket cannot be reached.
+If garbage collection has never run, a claim costs one GET, of the state of garbage collection.
+Writing to the bucket and staging fail if the bucket cannot be reached.
 
 A claimed tree protects everything to which it refers: a sweep follows the trees that are recent or
 kept, and deletes trees before the objects to which they refer. Refs are local: if the bucket cannot
@@ -208,7 +208,7 @@ class Reclaimed:
             self.gone += len(_claim(self._repository, batch))
 
     def value(self, image: bytes) -> ClaimedValue:
-        """Return a value claimed by `add_values`, with the type that staging areas require."""
+        """Return a value that `add_values` has claimed, in the type that staging areas accept."""
         return ClaimedValue(image)
 
 
@@ -237,10 +237,10 @@ def _object_of(repository: Repository, value: bytes) -> tuple[str, int] | None:
 
 
 def claim_head(view: View) -> ClaimedCommit:
-    """Return the head of a branch as the parent of a new commit.
+    """Claim the head of a branch, and return it as the parent of a new commit.
 
-    The trees that only this clone knows in the history of the head are claimed, if they exist.
-    Missing trees are no error here: a push detects them, and they can be uploaded again.
+    Trees in the history of the head that only this clone knows are claimed, too. Missing trees are
+    no error here: a push detects them, and they can be uploaded again.
 
     Raises:
         Swept: a tree was deleted just now.
@@ -265,7 +265,7 @@ def claim_target(txn: ReadTransaction, repository: Repository, commit: Commit) -
 
 @contextmanager
 def unless_away() -> Iterator[None]:
-    """Suppress errors in the block if the bucket cannot be read, except `SweepRunning`."""
+    """Ignore in the block that the bucket cannot be reached or read; still raise `SweepRunning`."""
     try:
         yield
     except SweepRunning:
@@ -358,10 +358,10 @@ def unreached_trees(
 
 
 class GcGuard:
-    """The garbage collection protocol of a writer to one namespace. Safe to share between threads.
+    """Follows the garbage collection protocol as a writer to one namespace. Thread-safe.
 
     Args:
-        monotonic: returns seconds that never decrease, also while the machine is asleep.
+        monotonic: returns the seconds of a monotonic clock that includes the machine's sleep.
         sleep: waits for some seconds.
         new_id: returns random bytes.
     """
@@ -409,10 +409,10 @@ class GcGuard:
         """Make sure that garbage collection keeps objects, before anything refers to them.
 
         Args:
-            found: keys of objects that existed already, or may have.
-            written: keys of all other objects; they are durable by now.
-            whole: the listed objects may refer to unlisted ones; after a sweep, raise `Swept`
-                instead of checking the listed objects again.
+            found: keys of objects that existed before, or may have existed.
+            written: keys of all other objects, which must be durable.
+            whole: whether the listed objects may refer to objects that are not listed. Then a sweep
+                raises `Swept`; otherwise the listed objects are checked again.
 
         Raises:
             Swept: an object has been deleted.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LogOptions(NamedTuple):
-    """Which commits a log shows: the options of `lakecli.refs.history.iter_log`, and path filters.
+    """The filters of a log.
 
     With path filters, merge commits and the initial commit are never shown: a commit is compared
     with its only parent.
@@ -65,7 +65,7 @@ def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterato
 
 @contextmanager
 def log_graph(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[GraphLine]]:
-    """Open the drawing of the commits that `log` yields.
+    """Open a stream of the lines that draw the commits of `log` as a graph.
 
     Lines connect shown commits across the commits that are not shown.
 

@@ -142,7 +142,8 @@ def preview(
     Conflicts are included if the decisions leave them open.
 
     Raises:
-        OutdatedPlan: as `merge` does, at the end of the stream.
+        OutdatedPlan: the plan of the decisions was made for other conflicts; raised at the end of
+            the stream.
         NotFound: the source or the branch does not exist.
         DirtyBranch: the destination has uncommitted changes.
         NothingToDo: the source has no changes that the destination lacks.
@@ -176,13 +177,13 @@ _PAGE: Final = 1 << 13
 
 
 class ConflictingObject(NamedTuple):
-    """An object in conflict, as one side has it.
+    """One side's version of an object in conflict.
 
     Attributes:
         size: size in bytes.
-        checksum: BLAKE3 in 64 hex digits if lakecli uploaded it, else an ETag.
+        checksum: BLAKE3 in 64 hex digits if lakecli uploaded the object, otherwise an ETag.
         modified_at: time of the upload.
-        identity: changes with the object or its metadata; a plan holds while it is the same.
+        identity: digest of the object and its metadata; if it differs, a plan is outdated.
     """
 
     size: int
@@ -237,7 +238,7 @@ def conflicts_of(
 ) -> Iterator[Iterator[Conflict]]:
     """Open the stream of the conflicts of a merge, in path order, with the decisions so far.
 
-    Decisions of a plan about objects that have changed since are left out.
+    A plan's decisions about objects that have changed since are left out.
 
     Raises:
         NotFound, DirtyBranch, NothingToDo: as `preview` does.

@@ -43,7 +43,7 @@ from lakecli.stores.uri import normalise
 
 _KINDS: Final = {Table.BRANCHES: RefKind.BRANCH, Table.TAGS: RefKind.TAG}
 _NO_STAGING: Final = StagingToken(bytes(OWNER_SIZE))
-"""The staging token of branches, under which nothing is staged."""
+"""The staging token of all branches, under which nothing is staged."""
 
 
 def open_remote(home: Home, runtime: Runtime, storage_namespace: str) -> "RemoteRepository":
@@ -158,7 +158,7 @@ class _Reading(ReadTransaction):
         self._fetch = fetch
 
     def get(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key, or ``None``."""
+        """Return the value of a key, fetched if necessary, or ``None``."""
         value = super().get(table, key)
         if value is not None:
             return value
@@ -169,7 +169,7 @@ class _Reading(ReadTransaction):
     def scan_batches(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b"", cut: int = 0
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield batches of records, as `ReadTransaction.scan_batches` does."""
+        """Fetch the table if necessary, then scan it as `ReadTransaction.scan_batches` does."""
         self._fetch.table(table)
         with self._filled.read() as txn:
             yield from txn.scan_batches(table, prefix=prefix, start=start, cut=cut)
@@ -177,13 +177,13 @@ class _Reading(ReadTransaction):
     def scan_keys(
         self, table: Table, *, prefix: bytes = b"", start: bytes = b""
     ) -> Iterator[bytes]:
-        """Yield keys as `ReadTransaction.scan_keys` does."""
+        """Fetch the table if necessary, then scan it as `ReadTransaction.scan_keys` does."""
         self._fetch.table(table)
         with self._filled.read() as txn:
             yield from txn.scan_keys(table, prefix=prefix, start=start)
 
     def scan_reverse(self, table: Table, *, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield records as `ReadTransaction.scan_reverse` does."""
+        """Fetch the table if necessary, then scan it as `ReadTransaction.scan_reverse` does."""
         self._fetch.table(table)
         with self._filled.read() as txn:
             yield from txn.scan_reverse(table, prefix=prefix)
@@ -281,7 +281,7 @@ class Fetching:
                     refs_here.put_tag(Tag(ref.name, ref.commit_id))
 
     def _make_default(self) -> None:
-        """Make the default branch, which was never pushed, at the initial commit."""
+        """Create the default branch, which was never pushed, at the initial commit."""
         branch = Branch(self._repository.record.default_branch, self._first, _NO_STAGING)
         with self._repository.lake.kv.write() as txn:
             self._repository.refs(txn).put_branch(branch)

@@ -53,7 +53,7 @@ def publish(
 
 
 def moving_first(repository: Repository, branch: str, *, who: str) -> Repository:
-    """Return a handle whose commits move a branch in the bucket before they move it here.
+    """Return a handle that moves a branch in the bucket before it moves the branch here.
 
     Without automatic sharing, the branch is fetched, and follows the bucket if it has no commits of
     its own.

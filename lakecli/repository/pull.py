@@ -42,7 +42,7 @@ class IncomingConflict(ConflictError):
 
 
 class Pulling(StrEnum):
-    """What a pull does to a branch."""
+    """What a pull does to a branch or tag."""
 
     CREATED = "created"
     FAST_FORWARD = "fast-forward"
@@ -74,7 +74,7 @@ class PullOptions:
 
 
 class PullReport(NamedTuple):
-    """What a pull did to a branch.
+    """What a pull did to a branch or tag.
 
     Attributes:
         fetched: the report of the fetch, which covers all refs.
@@ -175,7 +175,7 @@ def _pull_tag(
 
 
 def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
-    """Return the bucket's branch with a name; if there is no such branch, the tag."""
+    """Return the branch of a name in the bucket, or the tag if there is no such branch."""
     positions = repository.tracking(txn)
     found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
@@ -196,7 +196,7 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
 
 
 def _compare(refs: RefStore, name: str, there: CommitId) -> tuple[CommitId | None, Pulling]:
-    """Return the head of a local branch, and how a pull brings the branch to a commit."""
+    """Return the head of a local branch, and what a pull of the commit `there` does to it."""
     branch = refs.find_branch(name)
     if branch is None:
         return None, Pulling.CREATED
@@ -210,7 +210,7 @@ def _compare(refs: RefStore, name: str, there: CommitId) -> tuple[CommitId | Non
 
 
 def _follow(repository: Repository, name: str, planned: CommitId | None, there: CommitId) -> bool:
-    """Create or fast-forward a branch.
+    """Create or fast-forward a local branch, unless it has changed since this was planned.
 
     Args:
         planned: the head of the branch when the move was planned; ``None``: the branch did not
@@ -316,7 +316,7 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
 
 
 def _check_merge(repository: Repository, report: PullReport, options: MergeOptions) -> None:
-    """Raise the errors that a merge would raise."""
+    """Raise `MergeConflict` and the other errors that a merge would raise."""
     conflicts = Conflicts()
     with preview(repository, report.after, report.name, options) as changes:
         for change in changes:

@@ -383,7 +383,7 @@ def _check_lease(
 def _local(
     txn: ReadTransaction, repository: Repository, kind: RefKind | None, name: str
 ) -> tuple[RefKind, CommitId]:
-    """Return the kind and the commit of a ref on this machine.
+    """Return kind and commit of the ref of a name on this machine; branches come first.
 
     Raises:
         NotFound: no such ref.
@@ -399,7 +399,7 @@ def _local(
 def _interrupted(
     repository: Repository, kind: RefKind | None, name: str, finished: Sequence[FinishedMove]
 ) -> errors.NotFound | None:
-    """Return the error for a ref that is gone on this machine, if its push was interrupted."""
+    """Return the error for a ref that no longer exists here, if its push was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
             uri = quote(f"{repository.uri}/{name}")

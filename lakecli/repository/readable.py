@@ -47,7 +47,7 @@ class Refs(Protocol):
     uri: str
     """``lakefs://name``; if the repository is read without a clone, the URI of its namespace."""
     key: bytes
-    """The 16 bytes with which the keys of the repository's rows in the local store begin."""
+    """The first 16 bytes of the key of each row of the repository in the local store."""
 
     @property
     def lake(self) -> LakeOfRefs:

@@ -30,13 +30,13 @@ def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
 
 
 def is_shared(repository: Refs, name: str) -> bool:
-    """Return whether a branch or tag of this name was seen in the bucket, deleted or not."""
+    """Return whether this clone has ever seen a branch or tag of this name in the bucket."""
     with repository.lake.kv.read() as txn:
         return Past(repository, txn).find_kind(name) is not None
 
 
 def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> RefKind:
-    """Return the kind of the ref that has, or had, a name: branch or tag.
+    """Return whether a name belongs, or belonged, to a branch or a tag.
 
     Refs on this machine are looked up first, then present and former refs in the bucket, then
     former refs on this machine.

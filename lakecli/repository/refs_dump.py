@@ -1,8 +1,8 @@
 """Write a refs dump, from which lakeFS restores commits, branches and tags of a repository.
 
-lakeFS cannot represent everything that lakecli can, and a dump contains less than a repository. All
-data that would be lost is listed. The dump is refused unless the caller accepts each kind of loss
-by name.
+lakeFS cannot represent everything that lakecli can, and a dump contains less than a repository. The
+dump is refused if data would be lost, unless the caller accepts each kind of loss by name. The
+error or the result lists the lost data.
 
 The tables are in lakeFS's format, with the properties ``type``, ``entity`` and the schema of the
 messages, and in addition ``writer``. They are written create-only below ``_lakefs/``. Their names
@@ -59,7 +59,7 @@ class LostItem(NamedTuple):
 
 
 class Dumped(NamedTuple):
-    """A dump that was written.
+    """A dump that was written, and what it contains.
 
     Attributes:
         lost: the items that are missing in the dump; the caller has accepted their loss.
@@ -172,7 +172,7 @@ def _uncommitted(txn: ReadTransaction, branches: Iterable[Branch]) -> Iterator[L
 def _unpushed(
     txn: ReadTransaction, repository: Repository, refs: dict[str, CommitId], kind: RefKind
 ) -> list[LostItem]:
-    """Replace the commits in `refs` by those in the bucket; return the refs that differed.
+    """Replace each ref's commit by its commit in the bucket; return the refs that differed.
 
     Refs that are not in the bucket are removed from `refs`.
     """
@@ -224,12 +224,10 @@ def _is_utf8(data: bytes) -> bool:
 def _commits(
     repository: Repository, refs: RefStore, starts: set[CommitId]
 ) -> tuple[list[Commit], set[MetarangeId]]:
-    """Return the commits of a dump: those that refs reach, and other complete commits.
+    """Return the commits of a dump, and the trees of the commits that no ref reaches.
 
-    A commit that no ref reaches is complete if its tree and its ancestors are in the namespace.
-
-    Returns:
-        The commits, and the trees of those that no ref reaches.
+    The dump has all commits that refs reach. It has another commit if the trees of the commit and
+    of its ancestors are in the namespace.
     """
     reached = {commit_id: commit for commit_id, commit in iter_reached(refs, starts) if commit}
     others = {commit.id: commit for commit in refs.iter_commits() if commit.id not in reached}

@@ -73,7 +73,7 @@ def find_other_objects(repository: Repository) -> list[str]:
 
 
 def _check_nothing_below(store: ObjectStore) -> None:
-    """Raise an error if a namespace contains another one, whose objects would look like garbage.
+    """Raise an error if a namespace contains another repository, whose objects would be garbage.
 
     Raises:
         AlreadyExists: there is a repository below the namespace, among the first `LISTED` objects.

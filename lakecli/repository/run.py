@@ -39,7 +39,7 @@ _ROW: Final = b"run/"
 
 
 class Keep(StrEnum):
-    """When the branch of a run is kept after the run has ended."""
+    """Whether the branch of a run is kept after the end of the run."""
 
     ALWAYS = "always"
     ON_FAILURE = "on-failure"
@@ -47,31 +47,31 @@ class Keep(StrEnum):
 
 
 class Stage(StrEnum):
-    """How far a run has come."""
+    """The progress of a run."""
 
     JOB = "job"
-    """Its job has not ended, or has failed."""
+    """The job has not ended, or has failed."""
     PUBLISH = "publish"
-    """Its job has ended without an error."""
+    """The job has ended without an error."""
     PUBLISHED = "published"
 
 
 class JobRun(NamedTuple):
-    """A run.
+    """A job on its own branch, and how far it has come.
 
     Attributes:
         id: 32 hex digits.
-        branch: the branch of its own.
+        branch: the branch on which the job works.
         destination: the branch that gets the result.
-        began: when it began.
-        committer: who commits and publishes.
+        began: when the run began.
+        committer: the committer of both commits.
         message: the message of both commits.
-        job: the words of the job; none if it is a block of Python.
+        job: program and arguments of the job; empty if the job is a block of Python.
         checks: the checks as they were given to the command line.
         keep: always, on-failure or never.
         stage: job, publish or published.
-        failure: why it ended; empty if it has not failed.
-        is_running: whether its process is alive.
+        failure: the error that ended the run; empty if the run has not failed.
+        is_running: whether the process of the run is alive.
     """
 
     id: str
@@ -89,7 +89,7 @@ class JobRun(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """Options of a run; other fields mean the same as in `JobRun`.
+    """Options of a run; `JobRun` describes the other fields.
 
     Attributes:
         branch: the name of the run's branch; ``""``: a new name with the ID of the run.
@@ -106,7 +106,7 @@ class RunOptions(NamedTuple):
 
 
 class OpenRun:
-    """A run of this process.
+    """A run that this process has begun or resumed; it holds the lock of the run.
 
     Attributes:
         run: the present state of the run.
@@ -140,7 +140,7 @@ class OpenRun:
 def running(
     repository: Repository, options: RunOptions, checks: Sequence[TreeCheck] = ()
 ) -> Iterator[OpenRun]:
-    """Run the block as a job; then commit its changes, check and publish them, remove the branch.
+    """Run the block as a job; commit, check and publish its changes, then remove the branch.
 
     If the block, a check or the publication fails, the destination gets none of the changes. A job
     that has changed nothing is not an error.
@@ -217,7 +217,7 @@ def resume(repository: Repository, branch: str, checks: Sequence[TreeCheck] = ()
 
 
 def abort(repository: Repository, branch: str) -> JobRun:
-    """Remove a run with its branch; undo restores the branch.
+    """Remove a run and its branch; undo restores the branch.
 
     Raises:
         NotFound: no run has that branch.

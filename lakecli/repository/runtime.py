@@ -63,13 +63,13 @@ class Runtime(NamedTuple):
         open_store: given the URI of a storage namespace and its region, returns its store.
         prepare_namespace: given the URI of a storage namespace, makes its directory if it is
             missing, and returns its region.
-        elapsed: returns seconds that never decrease, also while the machine is asleep.
+        elapsed: returns the seconds of a monotonic clock that includes the machine's sleep.
         sleep: waits for some seconds.
-        show_rebuild: given a number of entries, shows the progress of rebuilding a tree of lakeFS;
-            see `lakecli.committed.writer`.
+        show_rebuild: given the number of entries of a lakeFS tree, shows the progress of rebuilding
+            it; see `lakecli.committed.writer`.
         account: given the name of a repository, returns the access settings of its S3 buckets.
-        on_answer: called with the answer of a verb, which must be marked as given after it was
-            shown. By default, it is marked as given immediately.
+        on_answer: called with the result of undo, redo or restore; shows the result, then calls
+            `GivenLater.give`. By default, the result counts as shown immediately.
     """
 
     clock: Callable[[], datetime]
@@ -118,10 +118,10 @@ class Runtime(NamedTuple):
 
 
 class GivenLater(Protocol):
-    """The answer of a verb, which counts as given once the caller has shown it."""
+    """The result of a verb, which is kept on disk until the caller has shown it."""
 
     def give(self) -> None:
-        """Record that the answer was given."""
+        """Record that the result was shown."""
 
     def leave(self) -> None:
-        """Release the answer, so that a later command can give it."""
+        """Release the result, so that a later command can show it."""

@@ -6,7 +6,7 @@ from lakecli.repository.reading.view import open_view
 
 
 def stat(repository: Repository, ref: str, path: bytes) -> Entry:
-    """Return the entry at a path, staged changes included for a plain branch.
+    """Return the entry at a path; a plain branch includes its staged changes.
 
     Raises:
         NotFound: no such ref or path.

@@ -36,7 +36,7 @@ class Distance(NamedTuple):
 
 
 class BranchStatus(NamedTuple):
-    """The state of a branch.
+    """A branch, compared with the bucket, and the number of its uncommitted changes.
 
     Attributes:
         name: name of the branch.
@@ -89,10 +89,10 @@ def last_pushed(repository: Repository) -> datetime | None:
 
 
 def went_back(repository: Repository) -> list[tuple[RefKind, str]]:
-    """Return kind and name of the refs that the bucket has in an older state than before.
+    """Return kind and name of each ref that still lacks commits since the bucket was rolled back.
 
-    That happens, for example, if the bucket was restored from a backup. If there are such refs, a
-    notice is added.
+    A bucket is rolled back, for example, by restoring a backup. If there are such refs, a notice is
+    added.
     """
     with repository.lake.kv.read() as txn:
         behind = list(bucket_state.iter_behind(txn, repository))

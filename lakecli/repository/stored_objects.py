@@ -47,7 +47,7 @@ MISSING: Final = "missing"
 
 
 class ObjectIndex(ABC):
-    """An index of the data objects of a namespace, in which checks look up the objects of entries.
+    """An index of the data objects of a namespace, for checking that the objects of entries exist.
 
     Use it as a context manager, which releases its resources at the end.
 
@@ -122,7 +122,7 @@ class DataIndex(ObjectIndex):
         self._database.close()
 
     def fill(self) -> Iterator[ObjectInfo]:
-        """List the data objects and add them to the index; yield those that lakecli named."""
+        """List the data objects and add them to the index; yield those with names of lakecli."""
         for infos in batches(self._store.list(DATA), _BATCH):
             self._database.executemany(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?)",
@@ -146,8 +146,8 @@ class Hashed(NamedTuple):
     """A data object that was read.
 
     Attributes:
-        what: the defect of the object, or ``None``.
-        size: bytes that were read.
+        what: the defect of the object, or ``None`` if it is intact.
+        size: the number of bytes that were read.
     """
 
     key: str
@@ -173,7 +173,7 @@ def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS)
 
 
 def is_old_key(key: str) -> bool:
-    """Return whether a key has the form of old lakeFS servers; such keys are not in the index."""
+    """Return whether an old lakeFS server may have chosen a key; the index has no such keys."""
     return _OLD_KEY.fullmatch(key) is not None
 
 
@@ -183,6 +183,8 @@ class DamagedObject:
 
     Attributes:
         kind: the kind of finding, as fsck reports it.
+        name: the key of the object.
+        what: the defect, in words.
         size: size of a data object in bytes, if an entry records it.
     """
 

@@ -53,7 +53,7 @@ def iter_tags(repository: Repository, *, prefix: str = "", after: str = "") -> I
 
 
 def show(repository: Repository, name: str) -> Tag:
-    """Return a tag.
+    """Return a tag by name.
 
     Raises:
         NotFound: no such tag.
@@ -80,7 +80,7 @@ def delete(repository: Repository, name: str) -> Tag:
 
 
 def check_delete(repository: Repository, name: str) -> None:
-    """Raise the errors that `delete` would raise.
+    """Raise an error if `delete` would not delete the tag.
 
     Raises:
         NotFound, LostRace: as raised by `delete`.

@@ -42,7 +42,7 @@ class UploadOptions(NamedTuple):
     """How to upload, and what to record with the objects.
 
     Attributes:
-        selection: which of the files in a directory are uploaded.
+        selection: selects the files in a directory that are uploaded.
         content_type: the content type of every object; ``None``: the type that the suffix of its
             path implies.
         metadata: user metadata of every object. If neither metadata nor a content type is given, an

@@ -183,7 +183,7 @@ def _files(
     *,
     delete: bool,
 ) -> Iterator[_UploadFiles]:
-    """Check source and branch before a file is read; return a context manager with the files."""
+    """Check source and branch, then yield the files; no file is read yet."""
     repository, branch, prefix, options = target
     if not isinstance(source, Path):
         check_branch(repository, branch)
@@ -229,7 +229,7 @@ def files_of(
 
 
 class _Item(NamedTuple):
-    """A file that was found.
+    """A file that was found, and the entry that the branch has at its path.
 
     Attributes:
         present: the encoded entry that the branch has at its path.

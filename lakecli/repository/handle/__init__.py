@@ -6,7 +6,7 @@
     housekeeping  deletes expired operations, deleted repositories, and leftovers of killed commits
     namespace     the claim of a storage namespace, its repository.json, and whether this version
                   may read and write it
-    shareable     whether several machines may write to it
+    shareable     whether several machines may write to a namespace
 
 This package implements the protocols of `lakecli.repository.contract` with all packages below;
 nothing below imports it. This package may import `staged` and the layers below.

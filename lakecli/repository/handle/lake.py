@@ -103,7 +103,7 @@ class Lake:
         drop_forgotten(txn, repository.record)
 
     def for_repository(self, name: str) -> Lake:
-        """Return this lake with the settings of one repository for opening stores."""
+        """Return this lake with a runtime that opens stores with the settings of a repository."""
         runtime = self.runtime.for_repository(name)
         return self if runtime is self.runtime else Lake(self.home, self.kv, runtime)
 
@@ -162,11 +162,11 @@ class LocalRepository:
         self.uri = f"lakefs://{record.name}"
         self.mover: BranchMover | None = None
         self.key = record.uuid.key
-        """The first 16 bytes of the key of each row of this repository in the local store."""
+        """The first 16 bytes of the key of each row of the repository in the local store."""
         self.store_in_use: ObjectStore | None = None
         """The storage namespace; ``None`` before its first use."""
         self.reads: Reads | None = None
-        """How many reads of trees each cache tier answered; ``None`` if no tree was read."""
+        """The number of tree reads served by each cache tier; ``None`` if no tree was read."""
         self.hooks: dict[str, Hook] = {}
         """Functions to call before and after moves; see `lakecli.repository.journal.hooks`."""
         self.skips_hooks = False
@@ -339,7 +339,7 @@ def find_repository(txn: ReadTransaction, name: str) -> RepositoryRecord | None:
 
 
 def check_name_free(txn: ReadTransaction, name: str, namespace: str = "") -> None:
-    """Refuse the name of a new repository if a repository of this machine has the name already.
+    """Raise an error if a repository of this machine already has the name of a new repository.
 
     Args:
         txn: the state of the local store.

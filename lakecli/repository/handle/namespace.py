@@ -41,7 +41,7 @@ LAKEFS: Final = "lakefs"
 """The system from which a namespace was taken over."""
 
 POLICY_NEED: Final = "policy"
-"""The feature that writers need once there are rules about refs: they check the rules."""
+"""The feature that writers must support once rules about refs are set: checking the rules."""
 
 _NEED_SIZE: Final = 100
 _MOST_NEEDS: Final = 100
@@ -69,8 +69,8 @@ class Description(NamedTuple):
         range_entries: the tree parameter N.
         default_branch: the name of the first branch of the repository.
         created_at: when the repository was created, by the clock of the creating machine.
-        needs_read: features that reading the repository needs and this version does not support.
-        needs_write: features that writing to it needs and this version does not support.
+        needs_read: features that are needed for reading, and that this version does not support.
+        needs_write: features that are needed for writing, and that this version does not support.
         is_from_lakefs: whether the repository was taken over from lakeFS.
     """
 
@@ -231,7 +231,7 @@ def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str,
     """Claim a namespace that lakeFS has marked as its own.
 
     Args:
-        origin: the IDs and times of the refs dump from which the repository was made; they are
+        origin: the IDs and times of the refs dump from which the repository was made, to be
             recorded in the claim.
 
     Raises:
@@ -363,7 +363,7 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
 
 
 def check_writable(repository: Repository) -> None:
-    """Refuse a namespace to which this version or this clone must not write refs.
+    """Raise an error if this version or this clone must not write refs to the namespace.
 
     Raises:
         CannotShare: several machines must not write to the namespace; see `ensure_shareable`.

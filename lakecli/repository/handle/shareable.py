@@ -45,11 +45,11 @@ class ClockOff(Refused):
 
 
 def ensure_shareable(repository: Repository) -> None:
-    """Refuse a namespace to which several machines must not write; test an untested namespace.
+    """Raise an error if several machines must not write to a namespace; test it if necessary.
 
-    If enough tests are recorded, this takes one request. A test sends about 1,300 requests below
-    a prefix that nothing else uses, for `conditions.TIME_LIMIT` seconds at most. Afterwards it
-    removes the objects with this prefix if deleting is allowed.
+    If enough tests are recorded, this takes one request. A test sends about 1,300 requests in at
+    most `conditions.TIME_LIMIT` seconds, below a prefix that nothing else uses. Afterwards the
+    objects with this prefix are removed, if deleting is allowed.
 
     Raises:
         CannotShare: the store ignores conditions, or a read does not return the last write. An
@@ -186,7 +186,7 @@ def _kept_key(repository: Repository) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Examiner:
-    """A run of `lakecli doctor`: who runs it, and how.
+    """The user and the options of one run of `lakecli doctor`.
 
     Attributes:
         now: returns the present time in whole seconds.
@@ -199,7 +199,7 @@ class Examiner:
     again: bool = False
 
     def races(self, store: ObjectStore) -> int:
-        """Return how many races of concurrent writes to run; few if enough results are recorded."""
+        """Return how many races of concurrent writes to run; few if enough races are recorded."""
         try:
             known = evidence.read_evidence(store)
             lacking = conditions.RACES - known.races(evidence.place_of(store))
@@ -221,7 +221,7 @@ def judge(
     examiner: Examiner,
     repository: Repository | None,
 ) -> Check:
-    """Return the check ``sharing``, from this run and recorded results: may several machines write?
+    """Return the ``sharing`` check: whether several machines may write, by this and earlier tests.
 
     Args:
         found: the checks so far, by name.
@@ -264,7 +264,7 @@ def judge(
 def _result_of(
     found: Mapping[str, Check], store: ObjectStore, examiner: Examiner
 ) -> tuple[Result | None, str, str]:
-    """Return a run's result, the name of a failed check or ``""``, and why there is no result."""
+    """Return a run's result, the name of a failed check, and the reason if there is no result."""
     for check in (found[promise] for promise in PROMISES):
         if check.kind is ErrorKind.REFUSED:
             reason = check.details.get(BROKEN)

@@ -60,7 +60,7 @@ def find_fetched(txn: ReadTransaction, repository: Repository) -> LastFetch | No
 
 
 def put_fetched(txn: WriteTransaction, repository: Repository, fetched: LastFetch) -> None:
-    """Record that all refs of the bucket were read."""
+    """Record when all refs of the bucket were read, and the garbage collection state then."""
     _put(txn, repository, _FETCHED, {**fetched._asdict(), "at": int(fetched.at.timestamp())})
 
 

@@ -33,7 +33,7 @@ def ask(repository: Repository, what: str, **event: object) -> None:
 
     Args:
         what: ``commit``, ``merge`` or ``push``.
-        event: the fields that the hook gets besides ``hook``, its name, and ``repository``, a URI.
+        event: fields for the hook, in addition to ``hook`` (its name) and ``repository`` (a URI).
             For a commit or merge: ``branch``; ``before``, the head of the branch; and ``commit``.
             For a push: ``kind``; ``ref``; and the ref's commits ``before`` and ``after``, each of
             which may be ``None``.

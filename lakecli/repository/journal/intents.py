@@ -48,7 +48,7 @@ _ID_FIELD: Final = "write_id"
 
 
 class WantedMove(NamedTuple):
-    """A move of a ref in the bucket.
+    """A move of a ref in the bucket that a command wants to make.
 
     Attributes:
         kind: a branch or a tag.
@@ -75,8 +75,8 @@ class Begun(NamedTuple):
     Attributes:
         landing: the local changes to make once the bucket has accepted the commit; ``None`` for a
             push, which sends changes that are already made here.
-        sent: when the last request of the move was sent, by this machine's clock; ``None``: no
-            request was sent, or no local command waits for the move.
+        sent: when the last request of the move was sent, by this machine's clock; ``None`` if no
+            request was sent, or if the local ref may change before the outcome is known.
     """
 
     intent: Intent
@@ -219,19 +219,19 @@ def _is_same(begun: Begun, wanted: Begun) -> bool:
 
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
-    """Yield the moves that were begun and whose outcome is not yet recorded."""
+    """Yield the moves that were begun, and whose outcome is not yet recorded."""
     for _, fields in IntentStore(txn, repository.key).iter():
         if _ID_FIELD in fields:
             yield _load(fields)
 
 
 def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: str) -> bool:
-    """Return whether a ref has a move that was begun and whose outcome is not yet recorded."""
+    """Return whether a move of a ref was begun, and its outcome is not yet recorded."""
     return any(each.ref == (kind, name) for each in iter_begun(txn, repository))
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Record a move that is about to be sent, and delete the records of its ref's unsent moves.
+    """Record a move that is about to be sent; delete records of the ref's moves that never were.
 
     Records of sent moves are kept, since another process may be waiting for the outcome.
     """
@@ -517,9 +517,10 @@ def _under_way(begun: Begun, what: str) -> CommitUnderWay:
 
 
 def when_none_under_way(repository: Repository, act: Callable[[], R]) -> R:
-    """Change refs by `act`; if a commit or push of them is under way, find its outcome first.
+    """Call `act`, which changes local refs; if it raises `CommitUnderWay`, call it once more.
 
-    Stale moves whose outcome is unknown are deleted.
+    Before the second call, the outcomes of unfinished moves are recorded. Stale moves whose outcome
+    is unknown are deleted.
 
     Raises:
         CommitUnderWay: the commit or push is still under way, or the bucket cannot be read; nothing

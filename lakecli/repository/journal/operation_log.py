@@ -228,7 +228,7 @@ def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None
 
 
 def notify_clock(repository: Repository) -> None:
-    """Add a notice if this machine's clock differs from the clock of a store that has answered."""
+    """Add a notice if this machine's clock differs by more than `CLOCK_LIMIT` from the store's."""
     store = repository.store_in_use
     if store is None or is_local(store.uri) or (there := store_time(store)) is None:
         return

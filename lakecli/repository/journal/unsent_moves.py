@@ -138,7 +138,7 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Delete the notes of refs, in the transaction that moves the refs to their bucket commits."""
+    """Delete the notes of refs, in the transaction that moves the refs as the bucket has them."""
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:
@@ -246,7 +246,7 @@ def note_taken_back(
 
 
 def command_of(repository: Repository) -> tuple[str, ...]:
-    """Return the command's ID for its notes; empty if its moves are not sent to the bucket."""
+    """Return the ID of this command, for its notes; empty without automatic sharing."""
     return () if repository.mover is None else (repository.mover.command_id.hex(),)
 
 
@@ -270,7 +270,7 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
 
 
 def find_lease(txn: ReadTransaction, repository: Repository, change: RefChange) -> CommitId | None:
-    """Return the commit at which a ref may be deleted in the bucket; ``None``: at no commit."""
+    """Return the commit at which a ref may be deleted in the bucket; ``None``: do not delete it."""
     there = _there(txn, repository, change)
     here = change.commit_before
     if there is None or here is None or there == here:

@@ -126,7 +126,7 @@ def limits_of(policy: Policy, person: str) -> Limits:
 def bucket_policy(
     policy: Policy, namespace: NamespaceUri, cloud: Cloud, person: str = ""
 ) -> dict[str, Any]:
-    """Return the permissions of one person as a document for JSON.
+    """Return the bucket permissions of one person as a JSON-serialisable document.
 
     Args:
         cloud: the cloud of the namespace, which determines the form of the document.
@@ -154,7 +154,7 @@ def bucket_policy(
 
 
 def _keys_of(pattern: str) -> Iterator[str]:
-    """Yield the keys of the refs that a rule's pattern matches, and of their older moves."""
+    """Yield key patterns for the refs that a rule's pattern matches, and for their reflogs."""
     literals = map(escape_name, _WILD.split(pattern))
     escaped = re.sub(r"\*+", "*", "*".join(literals))
     for kind in (RefKind.BRANCH, RefKind.TAG):
@@ -163,7 +163,7 @@ def _keys_of(pattern: str) -> Iterator[str]:
 
 
 def _aws(limits: Limits, bucket: str, start: str) -> dict[str, Any]:
-    """Return an IAM policy of denials for a user, group or role; no permission overrides them."""
+    """Return an IAM policy that denies actions to a user, group or role."""
     # In a resource, * and ? are wildcards, and $ begins a variable.
     below = f"arn:aws:s3:::{bucket}/" + re.sub(r"[*?$]", r"${\g<0>}", start)
 

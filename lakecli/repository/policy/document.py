@@ -77,10 +77,10 @@ class RequiredApproval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a policy.
+    """A rule of a policy: which refs it protects, and how they may move.
 
     Attributes:
-        refs: patterns; the rule is about branches and tags whose names match one of them.
+        refs: patterns; the rule applies to branches and tags whose names match one of them.
         who: roles and e-mail addresses that may move these refs; empty: everybody.
         forbid: the kinds of moves that are refused.
         require: the checks and approvals that the new tree must have.
@@ -99,7 +99,7 @@ class Rule:
     only_below: tuple[str, ...] = ()
 
     def matches(self, name: str) -> bool:
-        """Return whether the rule is about the branch or tag of this name."""
+        """Return whether the rule applies to the branch or tag of this name."""
         return any(re.match(translate(each), name) for each in self.refs)
 
     @property
@@ -114,7 +114,7 @@ class Rule:
         return int(self.max_delete)
 
     def __str__(self) -> str:
-        """Return what the rule demands, on one line."""
+        """Return the patterns and restrictions of the rule on one line."""
         parts = {
             "who": self.who,
             "forbid": sorted(self.forbid),
@@ -133,7 +133,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules of a repository.
+    """The contents of a policy document.
 
     Attributes:
         owners: roles and e-mail addresses that may set the policy; empty: everybody.
@@ -168,7 +168,7 @@ class Policy:
         return not wanted or any(email_of(who) in self.members(each) for each in wanted)
 
     def matching(self, name: str) -> list[Rule]:
-        """Return the rules about the branch or tag of this name."""
+        """Return the rules that apply to the branch or tag of this name."""
         return [each for each in self.rules if each.matches(name)]
 
 
@@ -181,9 +181,9 @@ def parse_policy(document: str) -> Policy:
     """Return the policy that a TOML document describes.
 
     Raises:
-        UsageError: the document is not TOML, or has an unknown key or word, a malformed pattern, an
-            undefined role, a role that contains itself, or a version that only a newer lakecli
-            supports. The message names the error.
+        UsageError: the document is not TOML, or has an unknown key or value, a malformed pattern,
+            an undefined role, a role that contains itself, or a version that only a newer lakecli
+            supports. The message says which.
     """
     try:
         found = parse_toml(document, max_size=_MOST_CHARACTERS)

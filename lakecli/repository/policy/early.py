@@ -10,8 +10,8 @@ def check_early(
 ) -> None:
     """Refuse a commit on a branch that accepts only merges, or that this person may not move.
 
-    Most repositories have no rules; then only one row of the local store is read. Before a commit
-    is refused, the rules are read again from the bucket, if it can be reached.
+    In a repository without rules, only one row of the local store is read. Before a commit is
+    refused, the rules are read again from the bucket, if the bucket can be reached.
 
     Args:
         branch: the name of the branch, or of a workspace on it.

@@ -40,7 +40,7 @@ Reason = tuple[str, str]
 def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> RulesInForce:
     """Return the rules in the bucket if they allow a move.
 
-    This takes one GET; it takes more if the rules require statements or compare data.
+    This takes one GET, or more if the rules require checks or approvals, or limit data changes.
 
     Args:
         ref: the ref in the bucket, which was read before this call.
@@ -66,7 +66,7 @@ def check_move(repository: Repository, move: Intent, ref: RemoteRef | None) -> R
 def check_created(
     repository: Repository, move: Intent, ref: RemoteRef | None, judged: int
 ) -> Forbidden | None:
-    """Return why a ref that was just created must be withdrawn, or ``None``; one GET.
+    """Return why a ref that was just created must be withdrawn, or ``None``. This takes one GET.
 
     Args:
         ref: the ref as it was created.
@@ -81,10 +81,10 @@ def check_created(
 def judge(
     repository: Repository, rules: RulesInForce, move: Intent, ref: RemoteRef | None
 ) -> Forbidden | None:
-    """Return why rules forbid a move; ``None``: they allow it.
+    """Return why rules forbid a move, or ``None`` if they allow the move.
 
     Args:
-        ref: the ref that is moved; the tombstone of a deleted ref records its last commit.
+        ref: the ref before the move; for a deleted ref, its tombstone, which has the past moves.
     """
     matching = rules.policy.matching(move.name)
     if not matching or move.before == move.after:
@@ -147,7 +147,7 @@ def _only_these(rule: Rule, who: str) -> Reason:
 
 @dataclass
 class _Case:
-    """One move to be checked against several rules; data that the rules share is read once."""
+    """A move that is checked against several rules; data that several rules need is read once."""
 
     _repository: Repository
     _rules: RulesInForce
@@ -193,7 +193,7 @@ class _Case:
 
     @cached_property
     def _added(self) -> dict[CommitId, Commit]:
-        """The commits that the move adds; for a new ref, those that no ref in the bucket has."""
+        """The commits that the move adds; for a new ref, commits that no ref in the bucket has."""
         assert self._move.after is not None
         with self._repository.lake.kv.read() as txn:
             refs = RefStore(txn, self._repository.key)
@@ -210,7 +210,7 @@ class _Case:
 
     @property
     def _direct(self) -> Commit | None:
-        """The newest non-merge among the added first parents; the initial commit is allowed."""
+        """The newest added commit, along first parents, that is neither a merge nor initial."""
         commit_id = self._move.after
         while commit_id in self._added:
             commit = self._added[commit_id]

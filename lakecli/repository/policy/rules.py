@@ -14,11 +14,11 @@ from lakecli.repository.policy.document import Policy, parse_policy
 
 
 class RulesInForce(NamedTuple):
-    """The rules of a repository.
+    """One version of the rules of a repository.
 
     Attributes:
-        number: how many versions there were; 0: there never were rules.
-        who: who set them, ``Name <email>``.
+        number: the version of the rules, counted from 1; 0 if no rules were ever set.
+        who: who set the rules, as ``Name <email>``.
         policy: the rules themselves.
     """
 
@@ -50,7 +50,7 @@ def read_rules(repository: Repository) -> RulesInForce:
 
 
 def rules_of(record: PolicyRecord) -> RulesInForce:
-    """Return the rules in a record of the bucket.
+    """Return the rules that a record in the bucket contains.
 
     Raises:
         IntegrityError: this version of lakecli cannot parse the rules.

@@ -118,7 +118,7 @@ def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[s
 def _newer(
     repository: Repository, txn: ReadTransaction, kept: Mapping[str, Any], made_of: dict[str, Any]
 ) -> list[Operation] | None:
-    """Return the operations after a kept count; ``None`` if the log does not show all changes."""
+    """Return the operations since a count was kept; ``None`` if the log lacks some changes."""
     if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):
         return None
     newer: list[Operation] = []

@@ -223,7 +223,7 @@ def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> li
 
 
 def new_on(repository: Repository, branch: str, changes: Sequence[Change]) -> list[Change]:
-    """Return those changes whose values the branch does not have yet, staged or committed.
+    """Return the changes whose values the branch does not have yet, staged or committed.
 
     Raises:
         NotFound: no such branch.
@@ -256,7 +256,7 @@ def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: byte
 
 
 class NewAttributes(NamedTuple):
-    """New attributes of entries.
+    """Content type and metadata to set on entries.
 
     Attributes:
         content_type: the new content type; ``None`` keeps the content type of each entry.
@@ -269,7 +269,7 @@ class NewAttributes(NamedTuple):
     metadata: Mapping[str, str] | None = None
 
     def apply(self, value: bytes) -> bytes:
-        """Return an encoded entry with its attributes replaced by these.
+        """Return an encoded entry with these attributes.
 
         Raises:
             IntegrityError: the entry is damaged.
