@@ -4,7 +4,7 @@
 
     runner          runners apply a function to the parts of a plan; where parts find objects
     spark_runner    the runner on Spark
-    session         start Spark: its settings, its log, its Java, and whether a master answers
+    session         start Spark: its settings, its log, its Java, and whether a master responds
     working_directory  the working directory of an embedded Spark; relative paths made absolute
     executors       wait for executors, and check that each can run lakecli
     scratch         storage for large results of executors; results in the order of the parts

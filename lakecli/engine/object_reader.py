@@ -2,9 +2,9 @@
 
 `lakecli/spark/TableFileSystem.java` starts ``python -m lakecli.engine.object_reader`` on executors
 and on the driver. A request is a line of JSON on standard input: a location, a file, the first
-byte, the number of bytes, and whether the process runs on an executor. The answer is the number of
-bytes and the bytes themselves. For an error, the answer is the negative length of the error's text,
-and the text.
+byte, the number of bytes, and whether the process runs on an executor. The response is the number
+of bytes and the bytes themselves. For an error, the response is the negative length of the error's
+text, and the text.
 """
 
 import json
@@ -105,7 +105,7 @@ def _without_lists(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def answer(request: bytes) -> tuple[bytes, bytes]:
-    """Return the answer to a request: the packed number of bytes, and the bytes.
+    """Return the response to a request: the packed number of bytes, and the bytes.
 
     For an error, the number is the negative length of its text, and the bytes are the text.
     """
@@ -124,7 +124,7 @@ def answer(request: bytes) -> tuple[bytes, bytes]:
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until the input ends, or no request arrives for `IDLE` seconds."""
+    """Respond to requests until the input ends, or no request arrives for `IDLE` seconds."""
     version = lakecli.__version__.encode()
     answers.write(struct.pack(">H", len(version)) + version)
     answers.flush()

@@ -204,7 +204,7 @@ _DIGEST_DIGITS: Final = 2 * DIGEST_SIZE
 
 
 def digits_for(store: ObjectStore) -> int:
-    """Return how many hex digits the prefixes for listing ``data/`` have; 0 for few objects."""
+    """Return the number of hex digits of the prefixes by which ``data/`` is listed; 0 for none."""
     keys = [info.key for info in islice(store.list(DATA), FEW + 1)]
     if len(keys) <= FEW:
         return 0
@@ -215,7 +215,7 @@ def digits_for(store: ObjectStore) -> int:
 
 
 def digits_of(objects: int) -> int:
-    """Return how many hex digits the prefixes for listing ``data/`` have for `objects` objects."""
+    """Return the number of hex digits of prefixes that divide a listing of `objects` objects."""
     digits = LEAST_DIGITS
     while digits < MOST_DIGITS and objects > OBJECTS_PER_PREFIX << 4 * digits:
         digits += 1
@@ -233,7 +233,7 @@ def divided(prefix: str, digits: int) -> list[str]:
 def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
     """Return how many entries the largest branch has; ``None`` if a tree cannot be read.
 
-    Only metaranges are read. If they claim at least `check_from` entries, the claims are checked
+    Only metaranges are read. If they claim at least `check_from` entries, their counts are checked
     against the objects in the namespace; see `lakecli.committed.check`.
     """
     with repository.lake.kv.read() as txn:

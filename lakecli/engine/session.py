@@ -1,6 +1,6 @@
-"""Start Spark: its settings, its log, its Java, and whether a master answers.
+"""Start Spark: its settings, its log, its Java, and whether a master responds.
 
-If no process answers at the address of a master, Spark takes a minute to give up. So lakecli tries
+If no process responds at the address of a master, Spark takes a minute to give up. So lakecli tries
 to connect to the address first.
 
 Spark needs Java 17 or newer: a Java that is installed on this machine, or the one in the Python
@@ -286,7 +286,7 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
 def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed
     """Return Spark's Scala context, for calls that PySpark does not offer.
 
-    These run a job without Python, list the executors with their cores, and cancel future jobs.
+    Such calls run a job without Python, list executors with their cores, and cancel future jobs.
     """
     return context._jsc.sc()  # noqa: SLF001 - it has no public name
 

@@ -1,4 +1,4 @@
-"""Joins on Spark: rows that executors create, and one job that joins them.
+"""Joins on Spark: executors create rows, and one job joins the rows.
 
 The calling modules define the columns and the rows. Only the results of the job's last tasks, or
 the names of these results (see `scratch`), are returned to the driver.
@@ -90,7 +90,7 @@ def task_number() -> int:
 
 
 def carrying(batches: Batches, rows_of: Callable[..., Batches], nonce: str) -> Batches:
-    """Call `rows_of` with the values of each row of `batches`; yield the rows that it returns.
+    """Call `rows_of` with the values of each row of `batches`; yield the batches that it returns.
 
     A `LakeError` is raised again in the form that Spark sends to the driver; see `carrying_errors`.
     """

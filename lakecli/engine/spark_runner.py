@@ -243,7 +243,7 @@ def opened(result: R | FailedPart) -> R:
 
 
 def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
-    """Raise the error of a failed Spark job as an error of lakecli.
+    """Raise the error of a failed Spark job as a lakecli error.
 
     The text of Spark's error quotes untrusted data, so it affects only the wording of the error.
 

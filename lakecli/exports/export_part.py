@@ -91,7 +91,7 @@ class ExportFailure(NamedTuple):
     Attributes:
         may_pass: whether another attempt may succeed.
         is_of_name: whether the destination cannot have an object of this name.
-        lost: the size of the object if a later check found that it is missing or another object;
+        lost: the object's size, if a later check found the object missing or replaced by another;
             ``None`` for other failures.
     """
 
@@ -104,7 +104,7 @@ class ExportFailure(NamedTuple):
 
 @dataclass(slots=True)
 class ExportOutcome:
-    """What a part, or the whole export, did; in a dry run, what it would do.
+    """The outcome of a part or of the entire export; in a dry run, what would be done.
 
     Attributes:
         new: objects that the destination did not have.
@@ -160,7 +160,7 @@ class ExportOutcome:
             self.versions |= other.versions
 
     def take_back(self, checked: "ExportOutcome") -> None:
-        """Recount the objects that a check did not find: they failed, and were not exported."""
+        """Count the objects that a check did not find as failed instead of as exported."""
         lost, known = checked.lost, {each.path for each in self.failures}
         self.failed += checked.failed - len(checked.failures)
         for failure in checked.failures:
@@ -175,7 +175,7 @@ class ExportOutcome:
             lost.join(taken)
 
     def take_retried(self) -> list[bytes]:
-        """Remove the failures that may pass at another attempt, and return their paths."""
+        """Remove the failed objects for which another attempt may succeed; return their paths."""
         again = [each.path for each in self.failures if each.may_pass]
         self.failures = [each for each in self.failures if not each.may_pass]
         self.failed -= len(again)
@@ -425,7 +425,7 @@ class _Export:
         return True
 
     def _makes_room(self, item: ExportItem) -> bool:
-        """Return whether this export deletes a file that blocks a directory of an object."""
+        """Return whether this export deletes a file at the path of a directory of the item."""
         job, trees = self._job, self._hands.trees
         above = (job.prefix + each for each in parents_of(item.name))
         return any(

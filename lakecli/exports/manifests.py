@@ -213,9 +213,9 @@ def write_symlinks(
 def _manifests(
     repository: Repository, tree: MetarangeId, below: bytes
 ) -> Iterator[tuple[str, list[str], int]]:
-    """Yield the name, the listed URIs and the size of the objects of each partition's manifest.
+    """Yield each partition's manifest: its name, the URIs in it, and their objects' total size.
 
-    Files beside the directories of partitions are refused.
+    Raise `UsageError` if there are files beside the directories of partitions.
     """
     scanned = scan(repository.trees, tree, prefix=below)
     files = ((path[len(below) :], value) for path, value in scanned)

@@ -213,7 +213,7 @@ def count_exported(
 ) -> int:
     """Return an upper bound on the number of entries that an export has to compare.
 
-    The bound is computed from metaranges. If these claim at least `check_from` entries, the claims
+    The bound is computed from metaranges. If they claim at least `check_from` entries, their counts
     are checked against the objects in the namespace; see `lakecli.committed.check`.
 
     Raises:

@@ -136,10 +136,10 @@ class DirectoryTarget:
         return True
 
     def is_there(self, item: ExportItem, found: contract.ObjectInfo | None) -> bool:
-        """Return whether the file that the earlier export wrote still exists, by its contents.
+        """Return whether a file with the contents that the earlier export wrote still exists.
 
-        The file does not exist if a directory now has its name, or if one of its directories is
-        now a file.
+        Return ``False``, too, if a directory now has its name, or if one of its directories is now
+        a file.
 
         Raises:
             Changed: another file has this name now.
@@ -192,7 +192,7 @@ class BucketTarget:
         """Return an object as a listing of the bucket shows it; ``None`` if it is not listed.
 
         Raises:
-            UsageError: the bucket refuses the name, or its answer for the name is unusable.
+            UsageError: the bucket refuses the name, or its response for the name is unusable.
         """
         if len(name) > self._room:
             return None
@@ -205,7 +205,7 @@ class BucketTarget:
             raise UsageError(error.message) from error
 
     def versions_of(self, name: bytes) -> set[contract.Version]:
-        """Return a set with the version of an object, even if unlisted; empty if it is missing."""
+        """Return the version of an object, listed or not, as a set; empty if it is missing."""
         try:
             return {self.store.head(os.fsdecode(name)).version}
         except (NotFound, Refused, UsageError):

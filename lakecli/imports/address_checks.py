@@ -274,7 +274,7 @@ class Verifier:
 
 
 def _ask(rows: Rows, at: int, account: Account) -> tuple[str, bool]:
-    """Return why an object cannot be imported, or ``""``, and whether it is archived."""
+    """Request an object; return why it cannot be imported (or ``""``), and if it is archived."""
     address = rows.addresses[at].decode("utf-8", "surrogateescape")
     plain, version_id = addresses.split_pin(address)
     uri, key = addresses.split_address(plain)

@@ -2,8 +2,8 @@
 
 A store lists keys in order, a thousand per request, and each request continues after the last key
 of the previous one. To list from several positions at the same time, lakecli needs keys in the
-middle of the listing. It finds them with a few dozen requests. Each asks for the first key after
-all keys that share a prefix with a known key; the prefixes get longer and longer. On Spark,
+middle of the listing. It finds them with a few dozen requests. Each request asks for the first key
+after all keys that share a prefix with a known key; the prefixes get longer and longer. On Spark,
 executors divide the pieces further until all pieces are small, or until there are many pieces. Then
 small neighbouring pieces are joined again.
 """
@@ -41,7 +41,7 @@ KEYS_PER_PIECE: Final = 131_072
 """Maximum number of keys of small neighbouring pieces that are joined into one piece."""
 
 _LAST: Final = "\U0010ffff"
-"""With this at its end, a prefix sorts after all real keys that begin with the prefix."""
+"""A prefix with this character appended sorts after all real keys that begin with the prefix."""
 
 
 class KeyRange(NamedTuple):

@@ -203,8 +203,8 @@ class Copier:
     Args:
         failures: records the objects that cannot be copied.
         tell: called with 1 and the number of bytes for each copied object, by several threads.
-        files: the files of a directory source, which are opened by the rules of the walk, such as
-            whether to follow links; ``None``: another kind of source.
+        files: the files of a directory source, which are opened by the walk's rules for symbolic
+            links; ``None`` for another kind of source.
     """
 
     _task: model.Task
@@ -302,7 +302,7 @@ class Merging:
     tally: model.ImportTally = field(default_factory=model.ImportTally)
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Add objects of the source."""
+        """Merge objects of the source, given by their paths in ascending order and their values."""
         start = 0
         while start < len(keys):
             self.keep_or_remove(keys[start])

@@ -99,8 +99,8 @@ def import_objects(
 
     If an object fails, nothing is committed and the report lists the failures.
 
-    The buckets and directories outside the namespace that have the objects are recorded as allowed
-    for this repository on this machine.
+    The buckets and directories outside the namespace that contain the objects are recorded as
+    allowed for this repository on this machine.
 
     Raises:
         NotFound: the branch or the source does not exist.

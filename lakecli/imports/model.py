@@ -97,7 +97,7 @@ class Failures:
 
 
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
-    """Return the rows with valid paths and sizes; add the others to `failures`, with the reason."""
+    """Return the rows with valid paths and sizes; report the other rows to `failures`."""
     longest = MAX_PATH_SIZE - len(prefix)
     shortest = 0 if prefix else 1
     sizes = list(map(len, rows.keys))
@@ -133,7 +133,7 @@ class DryRunOutput(NamedTuple):
     """Where the parts of a dry run list their paths.
 
     Attributes:
-        directory: a directory of the driver, if the parts can write to its disk; else ``""``.
+        directory: a directory on the driver's disk for parts that can write there; else ``""``.
         scratch: where executors may write large pieces of the list.
     """
 
@@ -150,8 +150,8 @@ class Task(NamedTuple):
         copies: whether bytes are copied into the namespace.
         seconds: the time of the import, in unix seconds.
         roots: the directories of this machine that contain the source.
-        walks: whether the source is a directory; then the user has named it, and its files need no
-            further permission.
+        walks: whether the source is a directory. Its files need no further permission, because the
+            user named the directory.
         pins: whether addresses name the current versions of objects.
         choice: which objects are verified at their addresses.
         listing: where the parts of a dry run list their paths; ``None``: paths are not listed.
@@ -186,9 +186,9 @@ class ImportPart(NamedTuple):
 
     Attributes:
         high: the first path after the interval; ``None``: the interval has no end.
-        is_live: whether the source may have other objects the next time, although its identity is
-            the same. That is true for buckets. The identity of files and manifests changes with
-            their contents.
+        is_live: whether the source's objects may change although its identity stays the same.
+            This is true for buckets. The identity of files and manifests changes with their
+            contents.
     """
 
     low: bytes
@@ -201,7 +201,7 @@ class NumberedPart(NamedTuple):
     """A part for a runner, with its number.
 
     Attributes:
-        known: `ImportedPart.listed` of an earlier run that finished the part; else ``""``.
+        known: `ImportedPart.listed` of an earlier run that finished the part, or ``""``.
     """
 
     number: int
@@ -246,7 +246,7 @@ class ImportedPart:
         duplicates: the first paths that the source has more than once.
         ranges_written: number of written ranges that are not in the base.
         listed: a digest of the objects that a live source listed.
-        places: buckets and directories outside the namespace that have the objects.
+        places: buckets and directories outside the namespace that contain the objects.
         verified: number of objects that were verified at their addresses.
         steps: in a dry run on other machines, the listed paths in pieces.
     """

@@ -3,8 +3,8 @@
 The results on disk (`Journal`) let an import continue after it was killed. Each import has a
 directory. The directory is named by a digest of everything that the import depends on, except its
 parts and the tree that it started from. Each part has a file, named by a digest of its interval and
-its source. The file is written atomically, once the part's ranges are durable. It has a line of
-JSON, then all records, concatenated.
+its source. The file is written atomically, once the part's ranges are durable. It contains a line
+of JSON, followed by all records, concatenated.
 
 A result is valid for every tree that has the same records in the part's interval as the tree that
 the part was merged with. So if the branch changes only outside the interval, the part is not
@@ -75,7 +75,7 @@ class ImportReport:
         failures: the first failures.
         resumed: number of parts that an earlier run had finished.
         ranges_written: number of new ranges that the parts of this run wrote.
-        places: buckets and directories outside the namespace that have the objects.
+        places: buckets and directories outside the namespace that contain the objects.
         verified: number of objects of a manifest that were found at their addresses.
     """
 
@@ -189,7 +189,7 @@ class FinishedParts:
             self._stored[item.number] = self.journal.put(item.part, result)
 
     def rebase(self, base: MetarangeId) -> list[int]:
-        """Continue on another tree of the branch; all parts must have been taken.
+        """Continue on another tree of the branch, after `take` has recorded all parts.
 
         Returns:
             The numbers of the parts to import again: those in whose intervals the trees differ.
@@ -222,7 +222,7 @@ class FinishedParts:
             return None
 
     def _get(self, stored: StoredPart) -> model.ImportedPart:
-        """Return the result of a part that was taken before.
+        """Return the result of a part from the journal.
 
         Raises:
             JournalGone: the journal no longer has the result.

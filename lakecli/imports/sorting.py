@@ -294,7 +294,7 @@ def _read(
 
     Args:
         wanted: numbers of the intervals whose objects are yielded; ``None``: all intervals.
-        nonce: a text that marks the errors, which Spark sends to the driver.
+        nonce: a text that marks the errors that Spark sends to the driver.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -121,8 +121,8 @@ class DirectorySource(NamedTuple):
     """All files below a directory.
 
     Attributes:
-        left_out: receives the names that are not imported, since Git, lakecli or the system uses
-            such names.
+        left_out: receives the names of files that are not imported, because Git, lakecli or the
+            system reserves such names.
     """
 
     root: bytes
@@ -174,7 +174,7 @@ class DirectorySource(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file of the directory; ``problem`` is the reason why it cannot be imported."""
+    """A file of the directory; `problem` is the reason why it cannot be imported, or ``""``."""
 
     name: bytes
     size: int

@@ -30,14 +30,14 @@ from lakecli.sstable.block import Run
 
 
 class Whole(NamedTuple):
-    """A range of the base that lies completely in the interval, and was not opened."""
+    """A range of the base that is completely inside the interval; its records were not read."""
 
     position: int
     records: int
 
 
 class Records(NamedTuple):
-    """Some consecutive records."""
+    """The keys and the values of consecutive records, in ascending order of the keys."""
 
     keys: list[bytes]
     values: list[bytes]
@@ -129,9 +129,9 @@ class BaseSlice:
 
 
 class Cut(NamedTuple):
-    """The result of a part: records of its head, its finished ranges, records of its tail.
+    """The result of a part: the records of its head, its finished ranges, the records of its tail.
 
-    Each finished range is represented by its record in a metarange.
+    `range_keys` and `range_values` are the metarange records of the finished ranges.
     """
 
     head_keys: list[bytes]
@@ -255,7 +255,7 @@ def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: byt
 
 
 def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: bytes) -> None:
-    """Copy the records of the base from a path on."""
+    """Copy the records of the base at and after a path."""
     position = base.find(high)
     if position == len(base):
         return

@@ -1,8 +1,8 @@
-"""Functions that exist in C, too: for records, entries, listings, checksums and many small files.
+"""The compiled core: C functions for records, entries, listings, checksums and many small files.
 
-With them large imports, commits, listings and diffs take much less processor time: decoding blocks
-and encoding entries are most of their work. No user needs a C compiler: each function has a twin, a
-Python function with the same results, which is used if the compiled core is missing.
+The core makes large imports, commits, listings and diffs much faster, because these mostly decode
+blocks and encode entries. No user needs a C compiler: each function has a twin, a Python function
+with the same results, which is used if the compiled core is missing.
 
 ::
 

@@ -63,7 +63,7 @@ def read_entries(
 
 
 class Snapshot(NamedTuple):
-    """A committed tree, and encoded staged changes: pairs of path and value, or tombstone."""
+    """A committed tree, and staged changes: pairs of a path and an encoded entry or tombstone."""
 
     location: StoreLocation
     metarange_id: MetarangeId

@@ -5,10 +5,10 @@ compiles this class for the session, so lakecli distributes no compiled class. T
 files is passed in the options of its DataFrame: these options apply to one reading only, and Spark
 does not log their text.
 
-Executors open an object with Spark's own connector if Spark has one for the store that accepts the
-object's name. Otherwise a lakecli process opens the object, which needs lakecli in the executors'
-Python, and credentials. Spark does not verify the data that it reads. So an object outside the
-namespace is compared with its recorded state before Spark may open it.
+Executors open an object with Spark's own connector if Spark has a connector for the store, and the
+connector accepts the object's name. Otherwise a lakecli process opens the object, which needs
+lakecli in the executors' Python, and credentials. Spark does not verify the data that it reads. So
+an object outside the namespace is compared with its recorded state before Spark may open it.
 """
 
 import json

@@ -236,7 +236,7 @@ class TableFileWriter(NamedTuple):
 
     @classmethod
     def of(cls, repository: Repository, layout: FileLayout) -> "TableFileWriter":
-        """Return a function for a new write to a repository."""
+        """Return the function for a new write to a repository, with a random write ID."""
         write_id = UUID(bytes=repository.lake.runtime.new_id())
         return cls(StoreLocation.of(repository), layout, str(write_id))
 
@@ -261,7 +261,7 @@ class TableFileWriter(NamedTuple):
             return files.finish()
 
     def or_empty(self, files: list[UploadedFile]) -> list[UploadedFile]:
-        """Return `files`; if there are none, write a file without rows, and return it."""
+        """Return `files`; if the list is empty, write and return one file without rows."""
         return files or self.write(0, iter(()))
 
 

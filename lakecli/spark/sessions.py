@@ -63,7 +63,7 @@ def user_of(spark: SparkSession) -> str:
 
 
 def check_server(spark: SparkSession) -> None:
-    """Raise `Unsupported` if a Spark Connect server cannot call Java, so is not Apache Spark."""
+    """Raise `Unsupported` unless a Spark Connect server can call Java, as Apache Spark can."""
     if not is_connect(spark):
         return
     try:
@@ -126,8 +126,8 @@ def quoted(name: str) -> str:
 def opened(uri: str, *, home: str | Path | None) -> Iterator[Repository]:
     """Open the repository of a URI; the setting ``sync`` works as on the command line.
 
-    If the URI names a namespace, its repository is read without a clone. If the block raises an
-    error of lakecli, the hint is added to the error as a note. Notices become Python warnings.
+    If the URI names a namespace, its repository is read without a clone. If the block raises a
+    lakecli error, the error's hint is added to it as a note. Notices become Python warnings.
     """
     with hints_told():
         parsed = parse(uri, anywhere=True)
@@ -211,7 +211,7 @@ def read_parts(
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Make a worker send an error of lakecli as its message and hint, without a traceback.
+    """Make a worker report a lakecli error as a message and a hint, without a traceback.
 
     After an error, the environment variable that hides tracebacks stays set; this is harmless,
     because the worker ends. Spark's own setting would also hide tracebacks of the user's functions.

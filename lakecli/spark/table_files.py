@@ -40,7 +40,8 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
     Raises:
         UsageError: a name is not UTF-8, or not valid as the name of a file in a directory.
         NotFound: the ref does not exist, or there are no files below the path.
-        LakeError: a file may not or cannot be read at its address; see `address.Resolver`.
+        LakeError: the address of a file is not allowed or cannot be read; see
+            `lakecli.repository.reading.addresses.Resolver`.
     """
     parsed = parse_path(uri, allow_empty=True, anywhere=True)
     path = parsed.path or b""

@@ -75,7 +75,8 @@ class WriteTarget:
         prefix: the table's path, with a slash at its end; ``b""`` is the whole branch.
         mode: one of `MODES`.
         batch: the batch of a stream to write exactly once; ``None`` for other writes.
-        check: checks the rows against a view of the branch, before files are added to others.
+        check: callback that checks the rows against a view of the branch, before files are added
+            to a table.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class WriteTarget:
         return merge(removed, named, key=itemgetter(0))
 
     def _prefixes(self, additions: Iterable[Addition]) -> list[bytes]:
-        """Return the directories whose whole contents the write replaces or depends on."""
+        """Return the prefixes of all objects that the write replaces or depends on."""
         if self._mode in {"append", "ignore"}:
             return []
         if self._mode == "overwrite_partitions":

@@ -32,7 +32,7 @@ from lakecli.staging.area import ClaimedValue
 
 
 class WriteResult(NamedTuple):
-    """The numbers and the commit of a write.
+    """The result of a write.
 
     Attributes:
         files: the number of files.

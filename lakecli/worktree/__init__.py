@@ -19,7 +19,7 @@ its modification time.
     checkout       updating a directory to a commit: `pull`, `checkout`, `restore`
     create         linking a directory: `local init` and `local clone`
     commit         committing the changes of a directory, without staging them first
-    git            a Git repository around the directory
+    git            the Git repository that contains the directory
 
 Before a command writes files, it records its target commit in `.lakefs_ref.yaml`; afterwards it
 sets `at_head` to this commit. Meanwhile, each file has the bytes of the base, of the target, or of

@@ -227,7 +227,7 @@ class _Committing:
         done: dict[bytes, Ingested],
         path: bytes,
     ) -> None:
-        """Upload a file, or add it to the files left out if it has changed since the scan."""
+        """Upload a file; if it has changed since the scan, leave it out of the commit instead."""
         problem = "the file changed while it was committed"
         try:
             with opener.open(self._worktree.path_of(path)) as file:

@@ -69,7 +69,7 @@ def clone(
 ) -> Brought:
     """Link an empty or missing directory with a path of a ref, and download its objects.
 
-    If a call was killed, repeating it continues the download.
+    If the process was killed, repeating the call continues the download.
 
     Raises:
         Refused: the directory is not empty; or as raised by `init`.

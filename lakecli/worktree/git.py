@@ -1,4 +1,4 @@
-"""A Git repository around a working directory: its ``.gitignore``, and its present commit."""
+"""The Git repository that contains a working directory: its ``.gitignore`` and HEAD commit."""
 
 import os
 from collections.abc import Mapping

@@ -5,9 +5,9 @@ bytes, so that a file in that state is not read again. The index is a cache: if 
 damaged or of another base, all files are read once more. Each directory has one index file in the
 home::
 
-    magic, key, root         what the index is for, and the path of the directory
+    magic, key, root         the base and link that the index belongs to; the directory's path
     per directory            sizes, its path, the names of its files joined by NUL, the records
-    BLAKE3                   of everything before, 32 bytes
+    BLAKE3                   the digest of all bytes before it, 32 bytes
 
     record (64 bytes)        inode, size, mtime, ctime, the BLAKE3 of the base's bytes
 
@@ -51,7 +51,7 @@ MAPPED_NS: Final = 30_000_000_000
 """The longest time for which a write to a memory-mapped page may leave a file's time unchanged."""
 
 TICK_NS: Final = 20_000_000
-"""A time that is longer than the resolution of the times that a kernel gives to files."""
+"""A duration longer than the resolution of the times that a kernel records for files."""
 
 
 class FileState(NamedTuple):

@@ -1,4 +1,4 @@
-"""Files that are linked with objects of the namespace on the same file system; the executable bit.
+"""Link files with objects of a namespace on the same file system; record the executable bit.
 
 A reflink shares the blocks with the object until one of the two files is written to. A hard link is
 a second name of the object's file. The file is made read-only, because writing to it would damage
@@ -137,7 +137,7 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
 
 
 class _Overwritten(NamedTuple):
-    """A changed hard link, whose object was overwritten with it.
+    """A changed hard link; the change has overwritten its object, too.
 
     Attributes:
         digest: the BLAKE3 of the object's original bytes.

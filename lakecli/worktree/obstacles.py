@@ -20,7 +20,7 @@ A_FILE_ABOVE: Final = "a file or a symbolic link has the name of its directory"
 
 
 class Obstacle(NamedTuple):
-    """Why no file can have a path.
+    """The reason why no file can have a path.
 
     Attributes:
         reason: the reason in words.

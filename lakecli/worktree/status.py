@@ -20,7 +20,7 @@ class ChangedPath(NamedTuple):
         path: path of the file, relative to the working directory.
         here: change of the file in the directory: added, removed or changed; ``None`` if unchanged.
         there: change of the object on the ref: added, removed or changed; ``None`` if unchanged.
-        is_conflict: whether both differ, and have different contents.
+        is_conflict: whether the file and the object have both changed, to different contents.
     """
 
     path: bytes
@@ -30,14 +30,14 @@ class ChangedPath(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Local, remote, or both."""
+        """Where the path differs from the base: ``local``, ``remote`` or ``both``."""
         if self.here is None:
             return "remote"
         return "local" if self.there is None and not self.is_conflict else "both"
 
     @property
     def change(self) -> ChangeType:
-        """Added, removed, changed, or conflict: changed on both sides to different contents."""
+        """The change in the directory, else the one on the ref; a conflict takes precedence."""
         change = ChangeType.CONFLICT if self.is_conflict else self.here or self.there
         assert change is not None
         return change
@@ -105,7 +105,7 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
     """Compare the files, the base and the present commit of the ref.
 
     Args:
-        local: compare files and base only.
+        local: compare only the files with the base, not the ref.
 
     Raises:
         NotFound: the base or the ref is not on this machine.

@@ -72,12 +72,12 @@ class Worktree:
 
     Attributes:
         root: the absolute path of the directory.
-        linking: how its files are made if the namespace is a local directory.
+        linking: how files are created if the namespace is a local directory.
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are reserved for Git, lakecli or the system.
         nameless: paths that no file can have, such as a path that ends in a slash.
         free: left-out paths at which a file can be now, as the last scan found.
-        blocked: left-out paths that files of the user prevent.
+        blocked: left-out paths at which files of the user are in the way.
         impossible: for each other left-out path, the reason why no file can be there.
     """
 
@@ -256,7 +256,7 @@ class Worktree:
 
     @property
     def index(self) -> Index:
-        """The index of the base; it is made from the base's tree if it cannot be loaded."""
+        """The index of the base, loaded from its file or else made from the base's tree."""
         if self._index is None:
             key = self._key(self.base_tree)
             file = self.index_file
