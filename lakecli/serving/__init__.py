@@ -3,15 +3,15 @@
 ::
 
     server           sockets, TLS and limits; runs until it is stopped
-    app              who may connect, and which surface answers a request
+    app              checks the sender of a request, and picks the surface that handles it
     s3               the S3 protocol
     api              lakeFS's REST API
     page             pages for browsers, which only read
-    context          the objects that every surface works with
+    context          the objects and threads that all surfaces share
     access           key pairs, and sessions of browsers
     served           the repositories, opened for many threads
     writes           writes to branches; concurrent ones are staged in one transaction
-    reading          conditions of requests, and parts of objects
+    reading          conditional requests, and byte ranges of objects
     statuses         the HTTP status of each error
     clients          configuration lines for well-known clients
 
@@ -19,8 +19,8 @@ The endpoint has no state of its own on disk: like the commands, it uses the loc
 bucket.
 Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
 other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
-(`context.ServingContext.in_thread`). A view belongs to one thread, and none stays open while a
-client is waited for, because an open view keeps the local store from reusing space.
+(`context.ServingContext.in_thread`). A view belongs to one thread. No view stays open while the
+endpoint waits for a client, because an open view keeps the local store from reusing space.
 
 This package may import `fsck`, `gc`, `exports` and the layers below.
 """

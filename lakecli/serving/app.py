@@ -1,14 +1,14 @@
-"""The application: refuses cross-site requests, and passes the others to the surface they are for.
+"""The ASGI application: refuses cross-site requests, and passes all others to their surface.
 
 A page of another site may make a browser send requests here, under a name that resolves to this
 machine (DNS rebinding) or with a session cookie. So the ``Host`` header must be a name of this
 endpoint, and a request from another site that may change something is refused. Other requests go to
 
-- `s3` if it is signed as AWS signs requests;
-- `api` if its path is below ``/api/v1`` or is ``/_health``;
-- `page` if its path is ``/`` or below ``/-/``.
+- `s3` if they have an AWS signature;
+- `api` if their path is below ``/api/v1`` or is ``/_health``;
+- `page` if their path is ``/`` or below ``/-/``.
 
-Everything else gets the error that S3 gives to unsigned requests.
+Every other request gets S3's error for unsigned requests.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 Handle = Callable[[Request, ServingContext], Awaitable[Response]]
-"""A function that answers the requests of a surface."""
+"""A function that handles the requests for one surface."""
 
 _API: Final = "/api/v1"
 _HEALTH: Final = "/_health"
 _PAGES: Final = "/-/"
 
 _SIGNED: Final = ("x-amz-algorithm=", "x-amz-signature=", "awsaccesskeyid=", "x-amz-credential=")
-"""Lower-case prefixes of query parameters that occur only in URLs signed as AWS signs them."""
+"""Prefixes of query parameters, in lower case, that occur only in URLs with an AWS signature."""
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
@@ -43,7 +43,7 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
     """Return the application, with the surfaces that the context serves.
 
     Args:
-        report: called with each error that the client is not told: a bug in the endpoint, or an
+        report: called with each error that no response describes: a bug in the endpoint, or an
             object found to be damaged while it was being sent.
     """
 
@@ -69,7 +69,7 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
             response = PlainTextResponse("Internal error\n", 500, {"connection": "close"})
         try:
             await response(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - such as a damaged object: it is cut short
+        except Exception as error:  # noqa: BLE001 - such as a damaged object, which is cut short
             report(error)
 
     return app

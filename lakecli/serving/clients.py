@@ -36,16 +36,16 @@ class ClientKind(StrEnum):
 
 
 class EndpointAddress(NamedTuple):
-    """What a client needs to know of an endpoint.
+    """How a client connects to an endpoint.
 
     Attributes:
-        url: URL of the endpoint for S3 clients, without a trailing slash; the URL of lakeFS's API
-            is below it: /api/v1.
+        url: URL of the endpoint for S3 clients, without a trailing slash; lakeFS's API is below it,
+            at /api/v1.
         access_key: access key for S3 and for lakeFS's API.
         secret_key: secret key that belongs to the access key.
         region: region that S3 clients must name.
-        bucket: a repository, for the examples; ``""``: there is none yet.
-        branch: a branch of it.
+        bucket: name of a repository, for the examples; ``""`` if there is none yet.
+        branch: name of a branch, for the examples.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""The context that all surfaces share, and the threads in which their handlers run."""
+"""The objects that all surfaces share, and the threads in which their handlers run."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class ServingContext:
     _owned: dict[Callable[[], Any], Any] = field(default_factory=dict)
 
     def own(self, kind: Callable[[], T]) -> T:
-        """Return the endpoint's only object of a class; the first call makes it."""
+        """Return the endpoint's only instance of a class; the first call creates it."""
         found: T | None = self._owned.get(kind)
-        # Threads that make the object at the same time all get the same one.
+        # Threads that create an instance at the same time all get the same one.
         return self._owned.setdefault(kind, kind()) if found is None else found
 
     async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

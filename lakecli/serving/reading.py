@@ -1,4 +1,4 @@
-"""Conditional and range requests, which all protocols of the endpoint share."""
+"""Conditional requests and byte ranges, for all surfaces."""
 
 from __future__ import annotations
 

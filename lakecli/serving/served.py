@@ -58,7 +58,7 @@ class Opening(NamedTuple):
         namespace: opens the repository of a storage namespace for reading.
         mover: returns a new mover for a repository, or ``None`` unless it is shared automatically.
         catch_up: brings a repository with a mover up to date with its bucket.
-        notify: called with each message of a verb.
+        notify: called with each notice that an operation leaves for the user.
     """
 
     repository: Callable[[str], LocalRepository]
@@ -252,7 +252,7 @@ class Served:
 
     @contextmanager
     def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
-        """Return a context manager with a repository for verbs that change it.
+        """Return a context manager with a repository for operations that change it.
 
         The operation log names the client and its action. At the end, moved refs are pushed to the
         bucket if the repository is shared automatically.
@@ -309,7 +309,7 @@ class Served:
         """Return the writer of a branch.
 
         Raises:
-            NotFound: there is no such repository or branch; a tag is no branch.
+            NotFound: there is no such repository, or the name is not that of a branch.
             Refused: the endpoint, or the repository, is read-only.
         """
         self.check_writable(name)

@@ -4,10 +4,10 @@ uvicorn has no limits for slow clients, so a watchdog closes the connection of a
 
 - does not send complete request headers within `HEAD_TIME`, or sends more than `MOST_HEAD` bytes;
 - sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
-- leaves the buffer of an answer full for `PATIENCE`.
+- leaves the send buffer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
-and cuts off the rest. Nothing is lost: every change that was answered is durable.
+and cuts off the rest. Nothing is lost: a change is durable before its response is sent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _HIGHEST_PORT: Final = 65_535
 _TICK: Final = 1.0
 _GRACE: Final = 0.3
 _WORKERS: Final = (THREAD_NAME, "AnyIO worker")
-"""Prefixes of the names of threads that answer requests."""
+"""Prefixes of the names of threads that handle requests."""
 
 
 def is_loopback(host: str) -> bool:
@@ -172,12 +172,12 @@ class WatchedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
-        """Record since when the client has not received sent data."""
+        """Record when the send buffer became full."""
         self._blocked_since = self._now()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Record that the client has received most of the sent data."""
+        """Record that the send buffer has room again."""
         self._blocked_since = None
         super().resume_writing()
 
@@ -205,7 +205,7 @@ class WatchedConnection(HttpToolsProtocol):
 
     def _takes_slowly(self, now: float) -> bool:
         if self._blocked_since is None and self.transport.is_closing():
-            self._blocked_since = now  # the client must still receive the buffered rest
+            self._blocked_since = now  # the rest of the buffer must still be sent
         return self._blocked_since is not None and now - self._blocked_since > PATIENCE
 
 
@@ -215,7 +215,7 @@ class Endpoint(uvicorn.Server):
     Args:
         bound: a listening socket.
         tls: the paths of the certificate and its private key, in PEM.
-        report: called with each error that the client is not told; see `make_app`.
+        report: called with each error that no response describes; see `make_app`.
         started: called once connections are accepted.
     """
 
@@ -251,7 +251,7 @@ class Endpoint(uvicorn.Server):
         self._told = started
 
     def run_until_stopped(self) -> bool:
-        """Answer requests until `stop` or an interrupt; return whether all threads have ended."""
+        """Handle requests until `stop` or an interrupt; return whether all threads have ended."""
         self.run(sockets=[self._bound])
         self._context.threads.shutdown(wait=False, cancel_futures=True)
         ends_at = monotonic() + _GRACE

@@ -1,9 +1,9 @@
-"""Writes to branches; concurrent writes are made together.
+"""Writes to branches; concurrent writes share one transaction.
 
 A write has two steps. `BranchWriter.deposit` stores data in the namespace; nothing refers to it
 yet. `BranchWriter.apply` stages changes; each is computed from the present entry of its path. So a
 condition is checked in the transaction that makes the change, even if other processes write to the
-branch. Of all threads in `apply`, one makes the changes of all waiting ones: their deposits are
+branch. If several threads are in `apply`, one of them makes the changes of all: their deposits are
 made durable together, and the changes of each client are staged in one transaction.
 
 The operation log has one operation for all requests that a client sends without a pause of `PAUSE`
@@ -52,7 +52,7 @@ MOST_CLIENTS: Final = 64
 """The maximum number of clients per branch whose operations can be continued."""
 
 MOST_TOGETHER: Final = 4_096
-"""The maximum number of changes to make together; a single request may have more."""
+"""The maximum number of changes in one transaction; a single request may have more."""
 
 _MEMORY: Final = 8 * SENT_AT_ONCE
 """The maximum number of bytes in memory of objects that are being sent to buckets."""
@@ -77,11 +77,11 @@ class Client(NamedTuple):
 class Intake:
     """Stores objects in a namespace, and makes them durable. Safe to share between threads.
 
-    Small objects are durable at once: several threads that sync files of one directory
-    concurrently wait hardly longer than one thread.
+    Small objects are made durable as they are stored: threads that sync files of one directory
+    concurrently wait hardly longer than one thread would.
 
     Attributes:
-        is_broken: whether `settle` has failed, so that objects stored by this intake may be lost.
+        is_broken: whether `settle` has failed; objects that this intake stored may be lost.
     """
 
     def __init__(self, repository: Repository) -> None:
@@ -92,7 +92,7 @@ class Intake:
         clear_temporaries(repository.store)
 
     def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
-        """Store an object in the namespace; it is durable only after `settle`."""
+        """Store an object in the namespace; only `settle` guarantees that it is durable."""
         if isinstance(source, bytes) and len(source) <= PART_SIZE:
             return self._small(source)
         pieces = iter([source] if isinstance(source, bytes) else source)
@@ -276,7 +276,7 @@ class BranchWriter:
         self._operations: dict[Client, _Operation] = {}
 
     def deposit(self, source: Iterable[bytes] | bytes, *, size: int | None = None) -> Deposited:
-        """Store the data of an object in the namespace; it is durable only after `apply`.
+        """Store the data of an object in the namespace; only `apply` guarantees that it is durable.
 
         Args:
             source: the data, or an iterable of pieces. If the iterable raises, nothing is stored.
@@ -389,7 +389,7 @@ class BranchWriter:
 
 
 class _Judged:
-    """Computes the effect of the changes of requests on a view of the branch."""
+    """Applies the changes of several requests to a view of the branch."""
 
     def __init__(self, repository: Repository, branch: str, requests: Sequence[_Request]) -> None:
         self._repository = repository

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class ServedJson(TypedDict):
-    """An endpoint that answers requests from now on.
+    """An endpoint that has started.
 
     The other fields are those of `EndpointAddress`.
 
     Attributes:
-        page: URL that a browser can open once.
+        page: URL of the pages, which a browser can open once.
         repositories: names of the repositories, which are the names of the buckets.
         read_only: true if nothing can be written.
     """
@@ -256,7 +256,7 @@ def _served(
 
 
 class _Notices:
-    """Shows each message of verbs once in a row, from any thread."""
+    """Shows notices of operations from any thread; a repeated notice is shown once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -271,7 +271,7 @@ class _Notices:
 
 
 def _report(context: Context, error: BaseException) -> None:
-    """Show an error that no answer tells; requests go on."""
+    """Show an error that no response describes; the endpoint goes on."""
     if isinstance(error, LakeError):
         context.out.warn(error.message, error.hint)
         return

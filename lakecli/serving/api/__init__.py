@@ -2,7 +2,7 @@
 
 ::
 
-    routes                   finds the operation, checks access, answers errors
+    routes                   finds the operation, checks access, sends errors
     configuration            version, storage, user, login
     tasks                    imports, refs dumps
     objects                  read, list, write, copy, delete; forms; uploads to the bucket itself

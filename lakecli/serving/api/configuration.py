@@ -19,8 +19,8 @@ def get_storage(call: ApiCall) -> Mapping[str, Any]:
 
     Clients use presigned URLs of their own accord if the configuration announces them. But the
     endpoint must read an object that was uploaded by a presigned URL once more, the upload is
-    limited to 5 GiB, and it lacks headers that some buckets demand. So presigned URLs are announced
-    only with ``--redirect``, and only if all repositories are in buckets. A client that requests a
+    limited to 5 GiB, and it lacks headers that some buckets require. So they are announced only
+    with ``--redirect``, and only if all repositories are in buckets. A client that requests a
     presigned URL explicitly gets one whenever the repository is in a bucket.
     """
     places = [each.storage_namespace for each in call.context.served.records()]

@@ -199,7 +199,7 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
 
 
 def delete_objects(call: ApiCall) -> Mapping[str, Any]:
-    """Delete one or many objects; the answer lists each object that could not be deleted."""
+    """Delete one or many objects; return an error for each one that could not be deleted."""
     paths = map(os.fsencode, call.fields["paths"]) if call.fields else [call.path()]
     changes = [PathChange(each, lambda _: TOMBSTONE) for each in paths]
     outcomes = call.writer.apply(changes, client=call.client, action=call.action)

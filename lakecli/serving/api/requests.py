@@ -1,8 +1,9 @@
 """Requests of lakeFS's REST API: how operations are declared, parameters, errors, JSON and pages.
 
 An `ApiOperation` declares an operation. Its handler is a synchronous function, called in a thread;
-many only call a verb of `lakecli.repository`. The handler gets an `ApiCall`, with the body checked
-and the repository opened. It returns a JSON value, ``None`` for an empty body, or a whole response.
+many only call a function of `lakecli.repository`. The handler gets an `ApiCall`, with the body
+checked and the repository opened. It returns a JSON value, ``None`` for an empty body, or a
+`Response`.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ class ApiOperation(NamedTuple):
     Attributes:
         name: its name in lakeFS's document.
         path: the path below ``/api/v1``; ``{name}`` is a parameter.
-        handler: answers the request; with the status 204 its result is not sent.
-        status: the HTTP status of a successful answer.
+        handler: handles the request; with the status 204 its result is not sent.
+        status: the HTTP status of success.
         body: checks the JSON of the body, and returns the value of `ApiCall.fields`.
-        acts: whether a handler that changes the repository does so by verbs of the library, rather
-            than by staging with a `BranchWriter`.
+        acts: whether a handler that changes the repository does so by functions of
+            `lakecli.repository`, rather than with a `BranchWriter`.
         is_raw: whether the handler gets the body as a stream of bytes instead of JSON.
     """
 
@@ -153,7 +154,7 @@ def seconds(low: int) -> Callable[[object], datetime | None]:
 
 
 class Remembered:
-    """Values that an endpoint keeps in memory until it stops: hidden branches, task results."""
+    """Hidden branches and results of tasks, which an endpoint keeps in memory until it stops."""
 
     MOST: Final = 10_000
 
@@ -182,7 +183,7 @@ class ApiCall:
         body: the bytes of the JSON; for a raw body an iterator over its pieces as they arrive, to
             be read in the handler's thread.
         fields: the checked JSON of the body, as `ApiOperation.body` returned it.
-        repository: the repository named in the path; writable by verbs if the operation `acts`.
+        repository: the repository named in the path; it can be changed if the operation `acts`.
     """
 
     context: ServingContext
@@ -209,7 +210,7 @@ class ApiCall:
         return self.context.committer()
 
     def acting(self) -> AbstractContextManager[Repository]:
-        """Return a context manager with the repository, for verbs that change it."""
+        """Return a context manager with the repository, for functions that change it."""
         served = self.context.served
         return served.acting(self["repository"], client=self.client, action=self.action)
 
@@ -309,7 +310,7 @@ class ApiCall:
             raise Invalid("after: not an offset") from None
 
 
-# Answers -------------------------------------------------------------------------------------
+# Responses -----------------------------------------------------------------------------------
 
 
 def json_response(
@@ -320,11 +321,11 @@ def json_response(
 
 
 def as_json(record: object, *same: str, **renamed: str) -> dict[str, Any]:
-    """Return attributes of a record of the library as an object of JSON.
+    """Return attributes of a record as a JSON object; times become seconds since 1970.
 
     Args:
         same: attributes whose JSON field has the same name.
-        renamed: the names of attributes by the names of their JSON fields.
+        renamed: other attributes, by the name of their JSON field.
     """
     names = {**dict(zip(same, same, strict=True)), **renamed}
     return {name: _plain(getattr(record, attribute)) for name, attribute in names.items()}

@@ -1,4 +1,4 @@
-"""Answers requests below ``/api/v1``: finds the operation, checks access, and calls the handler.
+"""Handles requests below ``/api/v1``: finds the operation, checks access, and calls its handler.
 
 `OPERATIONS` lists the supported operations; any other request gets the status 501.
 """
@@ -39,7 +39,7 @@ _HARMLESS: Final = _OPEN | {"postStatsEvents"}
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
-    """Answer a request below ``/api/v1``, or for ``/_health``."""
+    """Return the response to a request below ``/api/v1``, or for ``/_health``."""
     try:
         return await _answer(request, context)
     except (ApiError, Invalid, LakeError) as error:

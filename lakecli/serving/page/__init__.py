@@ -2,7 +2,7 @@
 
 ::
 
-    routes           access; which page answers a request; headers, and errors as pages
+    routes           checks access, picks the page; headers, and errors as pages
     asked            the parameters of a request, and links to other pages
     views            the data of each page
     changes          differences, by directory
@@ -12,6 +12,6 @@
 
 No page needs a script. Everything from a repository is shown as text, with invisible characters
 escaped. Links have paths percent-encoded in the query, because a browser would resolve ``..`` in
-the path of a URL. The amount that a page reads is bounded by a constant times the amount it shows;
-a page that does not show everything says so and links to the rest.
+the path of a URL. How much a page reads is bounded by a constant times how much it shows. A page
+that does not show everything says so and links to the rest.
 """

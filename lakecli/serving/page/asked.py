@@ -84,7 +84,7 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
 
     Args:
         name: the name of a repository; ``""`` for a page about all repositories.
-        verb: the last part of the address, a key of `views.PAGES`.
+        verb: the last part of the address: a key of `views.PAGES`, or ``raw``.
     """
     place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)
     given = {

@@ -1,7 +1,7 @@
-"""Requests for pages: access, the page that answers, headers, and errors as pages.
+"""Handles requests for pages: checks access, picks the page, and shows errors as pages.
 
 A browser begins with the link that `lakecli serve` prints. In exchange for the token in the link it
-gets a session cookie. The answer is a page that leads to the next page, not a redirect: a browser
+gets a session cookie. The response is a page with a link, not a redirect: a browser
 counts a redirect as a request from the site where the link was clicked, and sends no cookie with
 it.
 """
@@ -56,7 +56,7 @@ _HEADERS: Final = {
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
-    """Answer a request from a browser."""
+    """Return the response to a request from a browser."""
     path = request.url.path
     if request.method not in {"GET", "HEAD"}:
         return _error(405, "pages are only read", None, Allow="GET, HEAD")
@@ -87,9 +87,9 @@ async def handle(request: Request, context: ServingContext) -> Response:
 def _before_entry(
     request: Request, context: ServingContext, query: Mapping[str, bytes]
 ) -> Response | None:
-    """Return the answer for a browser without a session or with a token in its address, if any.
+    """Return the response to a browser that must log in first or has a token in its address.
 
-    ``None`` means that the browser has a session, and the page can be shown.
+    ``None`` means that the browser has a session, so the page can be shown.
     """
     is_known = context.access.allows_session(request.cookies.get(COOKIE))
     how = "for another one: `serve --open`"

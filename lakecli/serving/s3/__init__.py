@@ -11,10 +11,10 @@ The protocol itself does no I/O::
 
 The operations are built on these modules::
 
-    routes.py      finds the operation of a request; buckets, and fixed answers; errors
+    routes.py      finds the operation of a request; buckets, and fixed responses; errors
     listing.py     listings of objects, their parameters and tokens
     multipart.py   uploads in parts
     objects.py     reads, writes, copies and deletes objects
-    parts.py       unfinished uploads, and where their parts are until they are joined
-    call.py        a request and its body, and the form of answers
+    parts.py       unfinished uploads; stores their parts and joins them
+    call.py        a request and its body; responses
 """

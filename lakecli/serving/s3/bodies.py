@@ -1,4 +1,4 @@
-"""Decodes and verifies the bodies of requests piece by piece, plain and chunked ones.
+"""Decodes and verifies plain and chunked bodies of requests, piece by piece.
 
 Decoded bytes are returned as soon as they arrive, so memory is bounded even if a client announces a
 huge chunk. The bytes are verified only when `Body.finish` returns: until then, the caller must not

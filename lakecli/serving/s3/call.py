@@ -1,4 +1,4 @@
-"""An S3 request that is being answered, and the form of answers.
+"""S3 requests with their bodies, and responses.
 
 A body is read in the event loop. A small body is collected; a larger one is passed piece by piece
 to the thread that stores it.
@@ -51,19 +51,19 @@ MOST_STREAMS: Final = 64
 """The maximum number of concurrent slow requests: large uploads, and parts being joined."""
 
 DRAINED: Final = 8 << 20
-"""The maximum number of bytes of a body to read and drop, so that the client reads the error."""
+"""The maximum number of bytes to read and drop of a body before its error is sent."""
 
 DRAIN_TIME: Final = 2.0
 """Seconds to wait for the rest of a body before the error is sent anyway."""
 
 BODILESS: Final = frozenset({204, 304})
-"""The statuses of answers that have no body."""
+"""The statuses of responses that have no body."""
 
 _turns = Semaphore(MOST_STREAMS)
 
 
 class S3Answer(Response):
-    """An answer; cheaper to construct than Starlette's `Response`."""
+    """A response; cheaper to construct than Starlette's `Response`."""
 
     def __init__(
         self, status: int = 200, headers: Mapping[str, str] = NO_METADATA, body: bytes = b""
@@ -82,13 +82,13 @@ class S3Answer(Response):
     def document(
         cls, root: str, text: str = "", /, **named: str | int | list[Markup] | None
     ) -> S3Answer:
-        """Return an answer with an XML document whose root has a text, or named elements."""
+        """Return a response with an XML document whose root has a text, or named elements."""
         found = document(root, text, **named)
         return S3Answer(200, {"content-type": "application/xml"}, found)
 
 
 class StreamedAnswer(S3Answer):
-    """An answer whose body is read while it is sent.
+    """A response whose body is read while it is sent.
 
     The last piece is sent only after the iterator has ended, because the iterator raises an error
     at its end if the data is damaged. In this case the connection is closed with the body
@@ -104,7 +104,7 @@ class StreamedAnswer(S3Answer):
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer."""
+        """Send the response, see `StreamedAnswer`."""
         del scope, receive
         start = {"type": "http.response.start", "status": self.status_code}
         await send(start | {"headers": self.raw_headers})
@@ -131,7 +131,7 @@ class Call:
         key: the key in the bucket, decoded: a ref expression, a slash and a path.
         query: the decoded parameters; a repeated name has its last value.
         headers: the headers by lower-case names.
-        sums: the checksums of the body, once the whole body was read; see `Body.finish`.
+        sums: the checksums of the body; empty until the whole body was read; see `Body.finish`.
         has_read: whether reading the body has begun.
     """
 
@@ -147,12 +147,12 @@ class Call:
 
     @cached_property
     def client(self) -> Client:
-        """The client of the request, whom the operation log names."""
+        """The client, as the operation log names it."""
         return client_of(self.request, "s3")
 
     @cached_property
     def place(self) -> tuple[str, bytes]:
-        """The ref expression and the path in the key."""
+        """The ref expression and the path that the key consists of."""
         return split_key(self.key)
 
     @contextmanager
@@ -272,7 +272,7 @@ class Call:
         yield b"".join(gathered)
 
     async def drain(self) -> None:
-        """Read and drop the rest of a body; many clients read no answer until they have sent it."""
+        """Read and drop the rest of the body; many clients send it before they read a response."""
         if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
             return
         left = DRAINED
@@ -297,7 +297,7 @@ async def _ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 Operation = Callable[[Call], Any]
-"""Answers a request: a function that runs in a thread, or a coroutine function to read a body."""
+"""Handles a request: a function, to be called in a thread; or a coroutine, which reads the body."""
 
 
 def split_key(key: bytes) -> tuple[str, bytes]:

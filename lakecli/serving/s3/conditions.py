@@ -1,4 +1,4 @@
-"""Conditional requests, evaluated in the order of RFC 9110, and ranges."""
+"""Conditional requests, checked in the order of RFC 9110, and ranges."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""S3's errors: their codes, statuses and documents; and lakecli's errors as S3's.
+"""S3's errors with their codes and statuses; and the S3 error for each error of lakecli.
 
 Clients decide by code and status whether to retry a request. So an error that a retry can resolve
-has status 409 or 503; any other error has a status that clients do not retry.
+has status 409 or 503; any other error has a status after which clients do not retry.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class S3Error(Refused):
     Args:
         code: one of S3's codes; it determines the status.
         message: one sentence on the cause and, if there is one, the remedy.
-        headers: additional headers of the answer.
-        details: additional elements of the document.
+        headers: additional headers of the response.
+        details: additional elements of the XML document, by name.
     """
 
     def __init__(

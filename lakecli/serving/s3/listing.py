@@ -6,8 +6,8 @@ even if it has no objects; otherwise the objects of each ref are listed. Commits
 expressions are listed only if the prefix names them.
 
 A page seeks to its first name, so its cost does not depend on the pages before it. The continuation
-token has the position where the next page begins. It is authenticated with a secret of this run,
-for the bucket, prefix and delimiter of the listing.
+token contains the position where the next page begins. A MAC, whose secret key is new in each run,
+ties the token to the bucket, prefix and delimiter of the listing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = (1 << 31) - 1
 
 Listed = tuple[bytes, ListedObject | ListedPrefix]
-"""The beginning of a name, such as its ref with a slash, and the item with the rest of the name."""
+"""The first part of a name, such as ``main/``, and an item whose path is the rest of the name."""
 
 
 class ListingPage(NamedTuple):
@@ -49,7 +49,7 @@ class ListingPage(NamedTuple):
 
     Attributes:
         most: the maximum number of names on the page.
-        encoding: the encoding of names in the answer: ``url`` or ``""``.
+        encoding: the encoding of names in the response: ``url`` or ``""``.
         after: the name after which the page begins; ``b""`` for the first page.
     """
 
@@ -78,7 +78,7 @@ class ListingPage(NamedTuple):
         return xml.name_of(key, encoding=self.encoding)
 
     def echoed(self) -> dict[str, xml.Markup | None]:
-        """Return the elements of the answer that repeat parameters of the request."""
+        """Return the elements of the response that repeat parameters of the request."""
         return {
             "Prefix": self.name(self.prefix),
             "Delimiter": self.name(self.delimiter) if self.delimiter else None,
@@ -92,7 +92,7 @@ def bytes_of(call: Call, parameter: str) -> bytes:
 
 
 def list_objects(call: Call) -> S3Answer:
-    """Answer ListObjects and ListObjectsV2."""
+    """Answer ListObjects and ListObjectsV2 with one page of objects and common prefixes."""
     query, secret = call.query, call.context.access.signing
     is_second = query.get("list-type") == "2"
     if not is_second and "list-type" in query:

@@ -1,7 +1,7 @@
 """Uploads in parts.
 
-The state of uploads is kept in memory, so an upload ends with the process; its parts become
-garbage, like the parts of any upload that is never completed. A part that is copied from another
+The state of uploads is in memory, so an upload ends with the process. Its parts become garbage,
+like those of any upload that is never completed. A part that is copied from another
 object is only recorded. If the parts together are a copy of one whole object, as when a program
 copies a large object in parts, only the object's entry is copied, not its data.
 """
@@ -112,7 +112,7 @@ def _named(call: Call) -> dict[str, str]:
 
 
 async def create_upload(call: Call) -> S3Answer:
-    """Answer CreateMultipartUpload."""
+    """Answer CreateMultipartUpload with the ID of a new upload."""
     await call.whole(PIECE)  # verified, but its contents have no meaning
     return await call.context.in_thread(_create_upload, call)
 
@@ -129,7 +129,7 @@ def _create_upload(call: Call) -> S3Answer:
 
 
 async def upload_part(call: Call) -> S3Answer:
-    """Answer UploadPart."""
+    """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload, tag = _number_of(call), _upload_of(call), _new_tag()
 
     def store(body: bytes | Iterator[bytes]) -> None:
@@ -142,7 +142,7 @@ async def upload_part(call: Call) -> S3Answer:
 
 
 def copy_part(call: Call) -> S3Answer:
-    """Answer UploadPartCopy."""
+    """Answer UploadPartCopy: record the source and range of a part, without reading it yet."""
     number, upload, source = _number_of(call), _upload_of(call), objects.source_of(call)
     start, end = 0, source.entry.size
     named = call.headers.get("x-amz-copy-source-range")
@@ -155,7 +155,7 @@ def copy_part(call: Call) -> S3Answer:
 
 
 async def complete_upload(call: Call) -> S3Answer:
-    """Answer CompleteMultipartUpload."""
+    """Answer CompleteMultipartUpload; a repeated request gets the same response."""
     body = await call.whole(xml.LARGEST_COMPLETION, of_upload=True)
     return await call.slowly(partial(_complete_upload, call, body))
 
@@ -242,7 +242,7 @@ def _whole_source(parts: Parts) -> objects.CopySource | None:
 
 
 def abort_upload(call: Call) -> S3Answer:
-    """Answer AbortMultipartUpload."""
+    """Answer AbortMultipartUpload: drop the upload and its parts."""
     upload = _upload_of(call)
     with upload.completing:
         call.context.own(Uploads).finish(upload)
@@ -250,7 +250,7 @@ def abort_upload(call: Call) -> S3Answer:
 
 
 def list_parts(call: Call) -> S3Answer:
-    """Answer ListParts."""
+    """Answer ListParts with one page of parts, by ascending number."""
     upload = _upload_of(call)
     most = most_of(call.query.get("max-parts"), "max-parts")
     after = number_of(call.query.get("part-number-marker") or "0", "part-number-marker")
@@ -281,7 +281,7 @@ def list_parts(call: Call) -> S3Answer:
 
 
 def list_uploads(call: Call) -> S3Answer:
-    """Answer ListMultipartUploads."""
+    """Answer ListMultipartUploads with one page of uploads and common prefixes."""
     call.check_bucket()
     page = ListingPage.of(call, "max-uploads")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")

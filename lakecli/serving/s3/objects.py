@@ -64,7 +64,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
 _ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
 _OVERRIDES: Final = ("content-type", *KEPT)
-"""Headers of an answer that a query parameter ``response-…`` replaces."""
+"""Response headers that a query parameter ``response-…`` replaces."""
 
 
 class Properties(NamedTuple):
@@ -111,7 +111,7 @@ def iso_date(moment: datetime) -> str:
 
 
 def get_object(call: Call) -> S3Answer:
-    """Answer GetObject, or HeadObject."""
+    """Answer GetObject or HeadObject; a large object is sent while it is read."""
     repository, entry = find_entry(call)
     status, headers, start, size = _selected(call, entry)
     if call.request.method == "HEAD" or not size:
@@ -132,7 +132,7 @@ def get_object(call: Call) -> S3Answer:
 
 
 def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
-    """Return the status and headers of the answer, and the start and size of the requested part."""
+    """Return the status and headers of the response, and the start and size of its body."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
     span = None
@@ -287,7 +287,7 @@ def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry
 
 
 async def put_object(call: Call) -> S3Answer:
-    """Answer PutObject."""
+    """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
 
@@ -308,7 +308,7 @@ async def put_object(call: Call) -> S3Answer:
 
 
 def received_answer(call: Call, etag: str) -> S3Answer:
-    """Return the answer to an upload, with the ETag and the verified checksums of the body."""
+    """Return the response to an upload: the ETag and the verified checksums of the body."""
     headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
     return S3Answer(200, {"etag": f'"{etag}"', **headers})
 
@@ -319,7 +319,7 @@ class CopySource(NamedTuple):
     Attributes:
         value: the encoded entry of the object.
         bucket: the name of its repository.
-        ref: the ref expression at which it was found.
+        ref: the ref expression that names the tree of the object.
     """
 
     repository: Repository
@@ -376,7 +376,7 @@ def _copy_object(call: Call) -> S3Answer:
 
 
 def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
-    """Return the answer to a copy."""
+    """Return the response to a copy, an XML document named `root`."""
     return S3Answer.document(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 

@@ -1,15 +1,15 @@
-"""Unfinished uploads, and where their parts are until they are joined.
+"""Unfinished uploads: stores their parts, and joins them.
 
-If the namespace is a directory, the parts of an upload are in one temporary file, each at the
-offset that is right if all parts before it have the size of the first one. In nearly all uploads
-they do, so joining the parts moves no data. Larger parts, and parts that are uploaded again, have
-files of their own, and are copied when the upload is completed.
+If the namespace is a directory, the parts of an upload are written to one temporary file. The
+offset of a part is computed as if all parts before it had the size of the first one. This is so in
+nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
+uploaded again, has a file of its own, which is copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
 incoming objects.
 
-In both cases, parts are hashed in order while other parts arrive, up to the first missing one. A
-part that is copied from another object is only recorded until the upload is completed.
+In both cases, parts are hashed in order while other parts arrive, up to the first missing part. A
+part that is copied from another object is only recorded, and read when the upload is completed.
 """
 
 from __future__ import annotations

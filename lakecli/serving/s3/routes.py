@@ -1,8 +1,8 @@
-"""S3 requests, the operations that answer them, and repositories as buckets.
+"""Finds the operation of an S3 request, and shows repositories as buckets.
 
 A bucket is a repository, and the first segment of a key is a ref expression. So
 ``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main`` of the repository
-``sales``. An operation that is not in the tables is answered with NotImplemented.
+``sales``. A request for an operation that is not in the tables gets the error NotImplemented.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 
 def list_buckets(call: Call) -> S3Answer:
-    """Answer ListBuckets."""
+    """Answer ListBuckets with the served repositories, ordered by name."""
     served, prefix = call.context.served, call.query.get("prefix", "")
     created = {record.name: record.created_at for record in served.lake.repositories()}
     found = [
@@ -64,7 +64,7 @@ def list_buckets(call: Call) -> S3Answer:
 
 
 def head_bucket(call: Call) -> S3Answer:
-    """Answer HeadBucket."""
+    """Answer HeadBucket with the region; raise NoSuchBucket if the repository is not served."""
     call.check_bucket()
     return S3Answer(200, {"x-amz-bucket-region": call.context.options.region})
 
@@ -77,20 +77,20 @@ def create_bucket(call: Call) -> S3Answer:
 
 
 def get_location(call: Call) -> S3Answer:
-    """Answer GetBucketLocation."""
+    """Answer GetBucketLocation with the region; S3 writes ``us-east-1`` as an empty text."""
     call.check_bucket()
     region = call.context.options.region
     return S3Answer.document("LocationConstraint", "" if region == "us-east-1" else region)
 
 
 def get_versioning(call: Call) -> S3Answer:
-    """Answer GetBucketVersioning: never enabled, because commits are the versions."""
+    """Answer GetBucketVersioning: never enabled, because commits take the place of versions."""
     call.check_bucket()
     return S3Answer.document("VersioningConfiguration")
 
 
 def get_acl(call: Call) -> S3Answer:
-    """Answer GetBucketAcl, or GetObjectAcl."""
+    """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
         objects.find_entry(call)
     call.check_bucket()
@@ -98,7 +98,7 @@ def get_acl(call: Call) -> S3Answer:
 
 
 def get_object_tagging(call: Call) -> S3Answer:
-    """Answer GetObjectTagging."""
+    """Answer GetObjectTagging with no tags, if the object exists."""
     objects.find_entry(call)
     return S3Answer.document("Tagging", TagSet="")
 

@@ -3,8 +3,8 @@
 The endpoint computes the expected signature with the secret key that both sides know, and compares
 it. Clients sign the request as it is sent, so the raw path and query are needed.
 
-Clients differ in how they percent-encode a path or query before they sign it. A signature of the
-form that was sent is accepted, and of the form that Amazon documents; both name the same object.
+Clients differ in how they percent-encode a path or query before they sign it. The form that was
+sent and the form that Amazon documents are both accepted, because they name the same object.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Signed(NamedTuple):
     Attributes:
         payload: the signed value of the body: its SHA-256 in hex, or a name such as
             `SIGNED_CHUNKS`.
-        seed: the signature in hex; the signature of the first chunk is chained to it.
+        seed: the signature in hex, which the signature of the first chunk depends on.
         key: the signing key for chunks.
         date: the time of signing, in the format of ``x-amz-date``.
     """

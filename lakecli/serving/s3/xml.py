@@ -1,8 +1,8 @@
-"""Reads and writes S3's XML documents: bodies of requests, and answers.
+"""Reads and writes the XML documents in S3's requests and responses.
 
-A request may come from anyone who has a presigned URL. So a document with a DTD is refused before
-its entities are read, and its size, depth and number of elements are limited. Elements are matched
-without their namespace, because many clients leave it out.
+Anyone with a presigned URL can send a document. So a document with a DTD is refused before its
+entities are read, and size, depth and number of elements are limited. Elements are matched without
+their namespace, because many clients leave it out.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
 
 
 def document(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> bytes:
-    """Return an XML document, in S3's namespace, whose root has a text or elements."""
+    """Return an XML document, in S3's namespace, whose root has a text and elements."""
     inner = escaped(text) + elements(**named)
     return f'{_START}<{root} xmlns="{NAMESPACE}">{inner}</{root}>'.encode()
 
@@ -212,7 +212,7 @@ def error_document(error: S3Error, **more: str) -> bytes:
 
 
 def name_of(path: bytes, *, encoding: str = "") -> Markup:
-    """Return the name of an object or prefix for an answer.
+    """Return the name of an object or prefix as XML.
 
     Args:
         path: the name as bytes.
