@@ -13,7 +13,7 @@ StrPath = str | PathLike[str]
 PRIVATE: Final = 0o700
 
 LINK_FILE: Final = b".lakefs_ref.yaml"
-"""The file that links a directory with a path of a ref."""
+"""The name of the file that links a local directory to a path of a ref."""
 
 
 def linked_root(start: StrPath) -> bytes | None:
@@ -29,8 +29,8 @@ def linked_root(start: StrPath) -> bytes | None:
 def make_private(path: StrPath) -> None:
     """Create a directory and its missing parents, readable by their owner only.
 
-    `os.makedirs` would apply the umask to the parents. If the directory exists, belongs to this
-    user and others may enter it, its mode becomes 0700. Existing parents are unchanged.
+    `os.makedirs` would apply the umask to the parents. If the directory already exists, belongs to
+    this user and is accessible to others, its mode becomes 0700. Existing parents are unchanged.
 
     Raises:
         OSError: the directory cannot be created, or a file has its name.
@@ -82,7 +82,7 @@ def sync_directory(path: StrPath) -> None:
     that cannot sync directories.
 
     Raises:
-        OSError: some names may be lost.
+        OSError: syncing failed, so some names may be lost after a crash.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

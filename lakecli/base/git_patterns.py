@@ -20,15 +20,14 @@ MAX_SIZE: Final = 4096
 
 
 class Pattern(NamedTuple):
-    """A parsed pattern; an ambiguous line has several of them.
+    """A parsed pattern; an ambiguous line yields several patterns.
 
     Attributes:
         line: the number of the line.
-        takes: whether the pattern selects a path that matches; false if the pattern begins with
-            ``!``.
+        takes: true if matching paths are selected; false if they are excluded again (``!``).
         is_directory: whether only directories match.
-        tests: pairs of a test for one path component, and the bit set of the pattern's positions to
-            which the test applies.
+        tests: pairs of a function that tests one path component, and the bit set of the pattern's
+            positions to which the test applies.
         free: the bit set of the positions before which any number of path components may come.
         end: the bit after the last position.
         name: the regular expression of the last component.
@@ -72,7 +71,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return a test of a path's last component: whether any of the patterns can match the path."""
+    """Return a function that tells from a path's last component if any pattern can match."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 

@@ -52,7 +52,7 @@ class Evidence(Enum):
 
 
 def evidence_of(checksum: str) -> Evidence:
-    """Return what a recorded checksum proves about an object."""
+    """Return what a checksum proves about an object, judging by the form of the checksum."""
     if is_md5(checksum):
         return Evidence.MD5
     if len(checksum) == 2 * DIGEST_SIZE and not checksum.strip(_HEX):

@@ -29,7 +29,7 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; each subclass defines their sizes and their name in errors."""
+    """Base of all identifiers; a subclass defines the legal lengths and the name for errors."""
 
     __slots__ = ()
 

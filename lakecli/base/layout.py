@@ -80,7 +80,7 @@ MAX_STATE_SIZE: Final = 64 << 10
 
 SHORTEST_GRACE: Final = timedelta(hours=24)
 LONGEST_GRACE: Final = timedelta(days=3_650)
-"""Limits of the grace period of garbage collection; a state with a period outside is refused."""
+"""Limits of the grace period of garbage collection; a state with any other period is refused."""
 
 MAX_STATE_AGE: Final = 3600
 """Seconds for which a client trusts a state of garbage collection that it has read.

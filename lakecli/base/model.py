@@ -32,7 +32,7 @@ class Demand(StrEnum):
 
 
 YES: Final = "true"
-"""The value of a switched-on demand, if the demand takes no other value."""
+"""The value of a `Demand` that is switched on, if it takes no other value."""
 
 
 class Account(NamedTuple):
@@ -48,8 +48,8 @@ class Account(NamedTuple):
         region: region of the buckets; ``""``: each bucket's own region.
         timeout: longest wait, in seconds, for the start of a response body or for its next piece.
         min_rate: lowest rate of a body in bytes per second; see `lakecli.stores.answer_limits`.
-        demands: the requirements of buckets. Each has the name of a `Demand`, the URI of the bucket
-            (``""``: every bucket), and the value.
+        demands: one tuple for each requirement of a bucket: the name of a `Demand`, the URI of the
+            bucket (``""``: every bucket), and the value.
     """
 
     profile: str = ""
@@ -60,7 +60,7 @@ class Account(NamedTuple):
     demands: tuple[tuple[str, str, str], ...] = ()
 
     def demand(self, name: Demand, bucket: str) -> str:
-        """Return a demand's value for one bucket, else its value for every bucket, else ``""``."""
+        """Return the value of `name` for `bucket`, else the value for every bucket, else ``""``."""
         values = {place: value for each, place, value in self.demands if each == name}
         return values.get(bucket, values.get("", ""))
 
@@ -79,7 +79,7 @@ CLIENT_METADATA_PREFIX = "::lakefs::"
 """Prefix of metadata keys that clients set; they are not part of an entry's identity."""
 
 MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
-"""Largest distance of a file's time from 1970, in seconds: nanoseconds must fit into 64 bits."""
+"""Limit of a file's time in seconds since (or before) 1970: its nanoseconds must fit in 64 bits."""
 
 _MAX_TIME_DIGITS = 20
 
@@ -98,7 +98,7 @@ _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 
 def is_repository_name(text: str) -> bool:
-    """Return whether a repository may be called `text`."""
+    """Return whether `text` is a legal name of a repository."""
     return (
         len(text) in _NAME_SIZES and not text.startswith("-") and not text.strip(_NAME_CHARACTERS)
     )
@@ -116,7 +116,7 @@ class Entry(NamedTuple):
         size: size of the object in bytes.
         checksum: BLAKE3 in 64 hex digits for objects that lakecli uploaded, else the store's ETag.
         modified_at: the time of the upload, whole seconds.
-        content_type: may be empty.
+        content_type: MIME type; may be empty.
         metadata: user metadata, ``::lakefs::`` keys included.
     """
 
@@ -227,7 +227,7 @@ class Branch(NamedTuple):
 
 
 class RefKind(StrEnum):
-    """The kind of a ref; also the kinds of other records that are handled in the same way."""
+    """Kinds of refs, and of other records that are handled in the same way."""
 
     BRANCH = "branch"
     TAG = "tag"
@@ -238,7 +238,7 @@ class RefKind(StrEnum):
 
 
 NAMED_KINDS: Final = (RefKind.BRANCH, RefKind.TAG)
-"""The kinds of refs that have names and can move; an ambiguous name means the branch."""
+"""The kinds of refs that have names and can move; the branch wins if a tag has the same name."""
 
 
 class Tag(NamedTuple):
@@ -299,8 +299,8 @@ class Difference(NamedTuple):
     """A path that differs on two sides, with both encoded values (``None`` if absent).
 
     Attributes:
-        unlike_checksums: whether the conflict may be a false one: the entries have the same size,
-            but one has an MD5 and the other a BLAKE3, which cannot be compared.
+        unlike_checksums: whether both sides may have the same bytes after all: their sizes are
+            equal, but one records an MD5 and the other a BLAKE3, which cannot be compared.
     """
 
     type: ChangeType

@@ -34,7 +34,7 @@ class Unparsable(ValueError):
 
 
 def read_text(path: StrPath, *, errors: str = "strict") -> str:
-    """Return the text of a file: all of it, or one byte more than `MAX_SIZE`.
+    """Return the text of a file, truncated to `MAX_SIZE` + 1 bytes.
 
     Args:
         errors: how to decode bytes that are not UTF-8, as for `bytes.decode`.
@@ -46,7 +46,7 @@ def read_text(path: StrPath, *, errors: str = "strict") -> str:
 
 
 def read_bytes(path: StrPath, max_size: int) -> bytes:
-    """Return the bytes of a file: all of them, or one more than `max_size`.
+    """Return the bytes of a file, truncated to `max_size` + 1 bytes.
 
     The limit protects against devices, which may never end. A pipe without a writer is read as
     empty; opening it does not block.

@@ -14,8 +14,8 @@ class Progress(Protocol):
     def expect(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
         """Add objects, bytes and parts of the work to the totals, as the work is discovered.
 
-        If the number of objects is unknown, the total is counted in `parts`. Negative `parts`
-        reduce the total: the work is planned again.
+        `parts` measure the work if the number of objects is unknown. Negative `parts` reduce the
+        total, when the work is planned again.
         """
 
     def advance(self, *, items: int = 0, size: int = 0, parts: int = 0) -> None:
@@ -40,7 +40,7 @@ NO_PROGRESS: Final = NoProgress()
 
 
 def ignore_step(_name: str) -> None:
-    """Ignore a protocol step: the default of the `on_step` hooks.
+    """Do nothing: the default of the parameters `on_step`.
 
     `on_step` does not report progress. It is called before each step of a protocol, so that tests
     can kill the process, or run another process, exactly at this step.

@@ -4,8 +4,8 @@ Tenacity could do this, but loading it would make every command on a bucket slow
 object in S3 would take a sixth longer.
 
 Every wait for a store follows one of the policies below. The wait before repetition `n` is a random
-fraction of a delay that doubles each time ("full jitter"), so that clients that a busy store
-refused at the same time do not retry at the same time. The SDKs repeat their requests by the policy
+fraction of a delay that doubles each time ("full jitter"), so clients that a busy store refused at
+the same time do not all retry at the same time. The SDKs repeat their requests by the policy
 `REQUESTS`.
 """
 
@@ -64,7 +64,8 @@ SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0,
 """For waiting until a sweep of garbage collection ends."""
 
 DRIVERS: Final = RetryPolicy(attempts=4, first_delay=2.0)
-"""For a step of Spark's driver, besides retries of its requests; Spark tries tasks as often."""
+"""For a step of Spark's driver, on top of the retries of its requests; Spark tries tasks as
+often."""
 
 COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 """For waiting until the store has finished a copy."""

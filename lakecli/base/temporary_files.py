@@ -42,7 +42,7 @@ def create_temporary(
 
 
 def _hold(descriptor: int) -> bool:
-    """Lock a new file; return ``False`` if another process removes it as a leftover."""
+    """Lock a new file; return ``False`` if another process is removing it as a leftover."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -111,7 +111,7 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
 
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """If the block runs out of disk space, raise an error that names the temporary directory.
+    """Convert the error of a full disk in the block to one that names the temporary directory.
 
     Raises:
         Unreachable: there is no space left.

@@ -1,7 +1,7 @@
-"""Parsing of ``lakefs://repository/ref/path``, literally: nothing is decoded or cut off.
+"""Parse ``lakefs://repository/ref/path`` literally: nothing is decoded or cut off.
 
-Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path. In lakectl they
-are not: ``fs rm lakefs://r/main/a#1`` deletes ``a``.
+Percent signs, ``?``, ``#``, spaces and newlines are ordinary characters of a path, unlike in
+lakectl, where ``fs rm lakefs://r/main/a#1`` deletes ``a``.
 
 A repository that is read without a clone is named by its storage namespace::
 
@@ -70,7 +70,7 @@ def is_namespace(text: str) -> bool:
 
 
 def without_scheme(text: str) -> str:
-    """Return a URI; ``lakefs://`` is removed if a namespace with another scheme follows it."""
+    """Return a URI without a ``lakefs://`` that precedes the URI of a namespace."""
     rest = text.removeprefix(SCHEME)
     return rest if is_namespace(rest) and not rest.startswith("/") else text
 

@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
 
 def optional(check: Callable[[object], Any], default: object) -> Field:
-    """Return a field that may be absent; its value is `default` then."""
+    """Return a field that may be absent, and then has the value `default`."""
     return Field(check, default, required=False)
 
 
@@ -217,7 +217,7 @@ def list_of(check: Callable[[object], Any], max_count: int) -> Callable[[object]
 
 
 def moment(value: object) -> datetime:
-    """Parse a time in ISO 8601 with an offset, and return it in UTC.
+    """Parse an ISO 8601 time with a UTC offset, and return the time in UTC.
 
     Raises:
         Invalid: the value is not such a time, or before 1970 or after the year 9998.

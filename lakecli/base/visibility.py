@@ -1,4 +1,4 @@
-"""Which characters of a text are visible: one rule for terminals, pages, scripts and completion.
+"""Decides which characters are visible, for terminals, web pages, scripts and completion.
 
 An invisible character can disguise a name, change the direction of the text around it, or control
 a terminal. So it is escaped wherever people read text from a bucket.
@@ -19,7 +19,7 @@ _BLANK: Final = "[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 """Spaces that have a width, but are not printable for `str.isprintable`."""
 
 _PRINTABLE: Final = bytes(range(0x20, 0x7F))
-"""Printable ASCII; looking for other bytes is much faster than calling `str.isprintable`."""
+"""Printable ASCII; a search for any other byte is much faster than `str.isprintable`."""
 
 
 def is_visible(text: str, *, besides: str = "") -> bool:

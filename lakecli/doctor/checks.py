@@ -29,7 +29,7 @@ CONDITIONS_FIX: Final = (
 CONSISTENCY_FIX: Final = "use a store in which every read sees the writes before it"
 
 BROKEN: Final = "broken"
-"""The key in `Check.details` for what the store did, if the check raised `BrokenPromise`."""
+"""The key in `Check.details` of the message of a `BrokenPromise`."""
 
 
 class BrokenPromise(errors.Unsupported):
@@ -58,7 +58,7 @@ class Check(NamedTuple):
     Attributes:
         name: name of the check, such as create-only; names never change, but checks may be added.
         verdict: ok, warning, failed or skipped.
-        seen: result in one line; for a skipped check, the reason.
+        seen: result in one line; for a skipped check, the reason for skipping.
         fix: the fix: a command, a permission or a variable; empty if nothing is wrong.
         kind: kind of the error if the check failed, as in errors.
         details: further details, such as the difference of the clocks in seconds.
@@ -105,7 +105,7 @@ def failed(name: str, error: errors.LakeError, *, fix: str = "", **details: str)
 
 
 class ScratchObjects:
-    """The objects that one run writes below its own prefix; they are deleted when the run ends.
+    """The objects that one run of checks writes below its own prefix, and deletes at the end.
 
     Args:
         prefix: the prefix, which only this run uses; it ends with a slash.
@@ -118,7 +118,7 @@ class ScratchObjects:
         self._uploads: list[tuple[PartUploads, str, UploadId]] = []
 
     def key(self, name: str) -> str:
-        """Return a key to write; `remove` deletes it."""
+        """Return the full key of a new object; `remove` deletes the object."""
         key = self.prefix + name
         self.keys.add(key)
         return key
@@ -139,7 +139,7 @@ class ScratchObjects:
         self._forget()
 
     def remove_after_failure(self) -> None:
-        """Delete all objects and uploads after an error or an interrupt; ignore further errors."""
+        """Delete all objects and abort all uploads after an error; ignore further errors."""
         with suppress(errors.LakeError):  # the first error is the one to report
             try:
                 self.remove()
@@ -174,13 +174,13 @@ _MAX_UPLOADS: Final = 1_000
 
 
 def check_write(scratch: ScratchObjects) -> Check:
-    """Write an object."""
+    """Write the object that later checks read."""
     scratch.store.put(scratch.key(OBJECT), BODY, ANY)
     return ok("write", "allowed")
 
 
 def check_read(scratch: ScratchObjects, *, is_written: bool) -> Check:
-    """Read the object of `check_write`; if it was not written, only request it.
+    """Read the object of `check_write`; if it was not written, check only the permission.
 
     Raises:
         IntegrityError: the bytes differ from the bytes that were written.
@@ -239,7 +239,7 @@ def check_list_after_write(scratch: ScratchObjects) -> Check:
 
 
 def check_ranges(scratch: ScratchObjects) -> Check:
-    """Read parts of the object of `check_write`."""
+    """Read ranges of the object of `check_write`, also at and past its end."""
     get, key, size = scratch.store.get, scratch.prefix + OBJECT, len(BODY)
     must_equal(get(key, start=5, length=7), BODY[5:12], "a part of an object")
     must_equal(get(key, start=-6), BODY[-6:], "the end of an object")
@@ -291,7 +291,7 @@ def check_names(scratch: ScratchObjects) -> Check:
 
 
 def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
-    """Write a new object without retries, because some servers answer 500 for some names."""
+    """Write a new object without retries, because some servers return 500 for some names."""
     try:
         store.put(key, body, contract.ABSENT)
     except errors.Unsupported:
@@ -306,7 +306,7 @@ def _body_of(store: ObjectStore, key: str) -> bytes | None:
 
 
 def check_delete_matching(scratch: ScratchObjects) -> Check:
-    """Delete an object on condition of its version.
+    """Delete an object only if it has a given version.
 
     With a stale version the deletion must be refused; with the current version it must succeed.
     """
@@ -363,7 +363,7 @@ def _send_large(scratch: ScratchObjects, key: str, why: errors.Unsupported) -> C
     """Upload a large object as one stream, because the store has no multipart uploads.
 
     Args:
-        why: the error that the multipart upload raised.
+        why: the error that beginning a multipart upload raised.
     """
     size = capabilities.PART_SIZE + 1
     scratch.store.put(key, BytesIO(bytes(size)), ANY)
@@ -376,7 +376,7 @@ def _send_large(scratch: ScratchObjects, key: str, why: errors.Unsupported) -> C
 def _why_unlisted(
     uploads: PartUploads, prefix: str, upload: UploadId
 ) -> tuple[str, str | None] | None:
-    """Return why an unfinished upload is not listed, and the fix; ``None`` if it is listed."""
+    """Return why an unfinished upload is not listed, and a hint; ``None`` if it is listed."""
     try:
         found = islice(uploads.iter_unfinished(prefix), _MAX_UPLOADS)
         if any(each.id == upload for each in found):
@@ -424,7 +424,7 @@ def _send_garbled(scratch: ScratchObjects) -> bool:
 def distance(shown: datetime, before: datetime, after: datetime) -> timedelta:
     """Return how far another clock is ahead of this machine's clock; negative if it is behind.
 
-    Return 0 if the times do not show a difference.
+    The result is 0 if the times do not prove a difference.
 
     Args:
         shown: the time of the other clock, in whole seconds.

@@ -46,7 +46,7 @@ BODY_SIZE: Final = 16 << 10
 """The number of bytes that each writer sends."""
 
 PAUSE: Final = 1.5
-"""Seconds to wait before the second attempt if the store did not answer."""
+"""Seconds to wait before a check is repeated because the store did not respond."""
 
 _START_TIMEOUT: Final = 30.0
 """The maximum time, in seconds, until all writers of a race are ready to start."""
@@ -63,14 +63,14 @@ def check_create_only(scratch: ScratchObjects) -> Check:
 
 
 def check_match(scratch: ScratchObjects) -> Check:
-    """Write with the current version, a stale version, and a version of a missing object."""
+    """Write with the current and a stale version as the condition, also to a missing object."""
     _patiently(scratch, "compare-and-set", _try_match)
     return ok("compare-and-set", "stale versions are refused, the current one is accepted")
 
 
 @dataclass(slots=True)
 class Races:
-    """The results of races, none of which had two winners.
+    """The results of a number of races, none of which had two winners.
 
     Attributes:
         run: the number of races of each kind that took place.
@@ -117,7 +117,7 @@ def run_races(
 
     Raises:
         BrokenPromise: two writers won a race, or the winner's bytes were not stored.
-        Unreachable: the store answered no writer of a race.
+        Unreachable: no writer of a race got a response.
     """
     begun = elapsed()
     races = Races(wanted)
@@ -150,7 +150,7 @@ def run_races(
 
 
 def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObjects, str], T]) -> T:
-    """Run a check; if the store did not answer, run it once more on another key.
+    """Run a check; if the store did not respond, run the check once more on another key.
 
     Adapters never retry conditional writes, and some stores accept only one write per second for a
     key.
@@ -200,7 +200,7 @@ def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
 
 
 def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
-    """Start all writers of a race together, and return whether the bytes of a writer were stored.
+    """Run one race, and return whether the bytes of any writer were stored.
 
     Each writer sends different bytes, so the stored bytes identify the winner.
 

@@ -1,7 +1,7 @@
-"""Find the setting that a bucket requires, by trying settings: S3's errors do not name it.
+"""Find the setting that a bucket requires by trying settings, because S3's errors do not name it.
 
-Google's errors name the missing payer or key, and Azure's errors the encryption scope. The hint of
-such an error names the setting to change, so no settings are tried.
+Google's errors name the missing payer or key, and Azure's errors name the encryption scope. The
+hints of those errors name the setting to change, so no settings are tried.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ REMEDIES: Final[Mapping[str, tuple[Remedy, ...]]] = {
     "list": _READING,
     "write": (Remedy(Demand.S3_SSE, "aws:kms"), Remedy(Demand.S3_SSE, "AES256")),
 }
-"""The settings to try if the store refuses the request of a check, by the name of the check."""
+"""For each check by name, the settings to try if the store refuses the check's request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Remedies:
         return None
 
     def command(self, remedy: Remedy) -> str:
-        """Return the command that changes a setting for this bucket, not for other buckets."""
+        """Return the command that changes a setting for this bucket only."""
         values = {
             place: value for name, place, value in self.account.demands if name == remedy.demand
         }

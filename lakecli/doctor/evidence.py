@@ -1,4 +1,4 @@
-"""The results of earlier tests of a namespace, which show whether several machines may write to it.
+"""Recorded test results of a namespace, which decide whether several machines may write to it.
 
 The results are stored as one object in the namespace, ``_lakecli/sharing.json``. So only the first
 clone runs the races of conditional writes, and other clones read its results::
@@ -10,7 +10,7 @@ clone runs the races of conditional writes, and other clones read its results::
 The results are in the order in which they were written:
 
 - A failed test has a ``reason``. The namespace then cannot be shared, even if other tests passed,
-  until a later test with ``again`` passes, which a user requested.
+  until a test that a user requested (``again``) passes later.
 - ``place`` is a server and a namespace. For each place, the races of all tests since the last
   failure are added up. A copy of a namespace also contains the object, but its place differs, so
   the copy counts as untested.
@@ -94,13 +94,13 @@ _EVIDENCE: Final = validation.Record({"results": validation.list_of(_result, MOS
 
 
 class SharingEvidence(NamedTuple):
-    """The results that are recorded in a namespace, in the order in which they were written."""
+    """The test results that are recorded in a namespace, oldest first."""
 
     results: Sequence[Result] = ()
 
     @property
     def failure(self) -> Result | None:
-        """The last failure, or ``None`` if there is none or a user's later test has passed."""
+        """The last failure, or ``None`` without a failure or if a user's later test passed."""
         found = None
         for result in self.results:
             if result.reason:
@@ -110,7 +110,7 @@ class SharingEvidence(NamedTuple):
         return found
 
     def races(self, place: str) -> int:
-        """Return how many races of each kind a namespace has passed since the last failure.
+        """Return how many races of each kind have been passed at a place since the last failure.
 
         Args:
             place: the server and namespace; see `place_of`.
@@ -124,7 +124,7 @@ class SharingEvidence(NamedTuple):
         return total
 
     def adding(self, result: Result) -> "SharingEvidence":
-        """Return all results including a new one; return `self` if the new one adds nothing."""
+        """Return the results with a new one appended; return `self` if the new one adds nothing."""
         says_something = result.races > 0 and self.failure is None
         if not (result.reason or result.again or says_something):
             return self

@@ -3,7 +3,7 @@
 The checks write small objects below a prefix that only this run uses. The objects are deleted at
 the end, also after a failure or an interrupt. No other objects are changed. A run sends at most
 `requests` requests. If the store stops answering, or after `TIME_LIMIT`, the remaining checks are
-skipped. If only one check gets no answer, that check fails, and the run continues.
+skipped. If only a single check gets no response, that check fails, and the run continues.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from lakecli.stores.uri import is_local
 
 
 def requests(races: int) -> int:
-    """Return the maximum number of requests of a run with `races` races of each kind.
+    """Return the maximum number of requests of a run, without retries.
 
-    Retries are not counted.
+    Args:
+        races: the number of races of each kind.
     """
     return 90 + races * (2 * conditions.WRITERS + 3)
 
 
 TIME_LIMIT: Final = timedelta(minutes=2)
-"""The time after which no further check begins. The SDK limits the time of each request."""
+"""The duration of a run after which no further check begins."""
 
 CLOCK_WARNING: Final = timedelta(seconds=5)
 CLOCK_LIMIT: Final = timedelta(minutes=15)
 """The largest difference between the clocks at which clouds still accept signatures."""
 
 LEFT_AFTER: Final = timedelta(hours=1)
-"""Age from which an object must be a leftover of a killed run, because every run is shorter."""
+"""The age from which an object must be a leftover of a killed run: every run is shorter."""
 
 _MAX_LISTED: Final = 1_000
 _MAX_ASKED: Final = 16
@@ -78,7 +79,7 @@ class FetchedUrl(NamedTuple):
         return date_of(self.headers.get("date", ""))
 
     def problem(self) -> errors.LakeError | None:
-        """Return the error for a response, or ``None`` if the request succeeded."""
+        """Return the error for the response's status; ``None`` if the request succeeded."""
         if self.status == _OK:
             return None
         code = _CODE.search(self.body)
@@ -130,7 +131,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
             ) as answer,
         ):
             # Without retries, urllib3 follows no redirects either. `BufferedReader` reads until the
-            # end of the body, so that urllib3 notices a truncated answer.
+            # end of the body, so that urllib3 notices a truncated response.
             body = BufferedReader(answer).read(MAX_BODY)
             headers = {name.lower(): value for name, value in answer.headers.items()}
             return FetchedUrl(answer.status, body, headers)
@@ -146,7 +147,7 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
 
 
 def _simple(check: Callable[[ScratchObjects], Check]) -> Callable[[Probe], Check]:
-    """Adapt a check that needs only the scratch objects to the signature of `CHECKS`."""
+    """Adapt a check that takes `ScratchObjects` to the signature of the checks in `CHECKS`."""
     return lambda probe: check(probe.scratch)
 
 
@@ -156,9 +157,9 @@ class Probe:
     Args:
         clock: a function that returns the current time as an aware UTC datetime.
         new_id: a function that returns 16 random bytes.
-        greet: a function that sends the first request and returns the store to check; ``None`` to
+        greet: a function that sends the first request and returns the store to check; ``None``:
             check `store`.
-        remedies: the settings to try if the bucket refuses a request; ``None`` to try none.
+        remedies: the settings to try if the bucket refuses a request; ``None``: try none.
         races: a function that takes the store and returns how many races of each kind to run.
     """
 
@@ -242,13 +243,13 @@ class Probe:
         return lambda store: list(islice(store.list(DOCTOR), 1))
 
     def _answers(self) -> bool:
-        """Return whether the store still answers a request for a listing."""
+        """Return whether the store still responds to a request for a listing."""
         try:
             next(iter(self.store.list(DOCTOR)), None)
         except errors.Unreachable:
             return False
         except errors.LakeError:
-            pass  # any other error is an answer, too
+            pass  # any other error is a response, too
         return True
 
     def _obstacle_to(self, name: str, needs: Sequence[str]) -> str:

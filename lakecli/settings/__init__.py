@@ -4,7 +4,7 @@
 
     keys      the names and meanings of all settings, and the parsers of their values
     home      the directories of lakecli on a machine, and the configuration file
-    lakectl   the settings that come from lakectl's file and variables
+    lakectl   reads settings from lakectl's configuration file and variables
     settings  the precedence of sources; the committer
 
 This package may import `base` and the layers below.

@@ -1,10 +1,8 @@
-"""The home of lakecli on a machine: its directories, and the configuration file.
+"""lakecli's home on a machine: its directories, and reading and editing the configuration file.
 
-The directories are the same as those that the package platformdirs returns. platformdirs is not
-used, because every command needs the directories, and the import would delay each command
-noticeably.
-
-The size of the configuration file is limited. Changes are made with tomlkit, which keeps comments.
+The directories are those that the package platformdirs returns. platformdirs itself is not used,
+because its import would noticeably delay every command. The size of the configuration file is
+limited. Changes are made with tomlkit, which keeps comments.
 """
 
 import errno
@@ -25,8 +23,7 @@ from lakecli.errors import NotFound, PermissionDenied, Unreachable, UsageError
 from lakecli.settings.keys import KEYS, OF_CHECKS, find_key, parse_command
 
 _PLATFORM: Final[str] = sys.platform
-"""The platform as a plain ``str``; mypy would skip code for other platforms after a comparison of
-`sys.platform`."""
+"""`sys.platform` as a plain ``str``, so that mypy also checks code for other platforms."""
 
 HOME_VARIABLE: Final = "LAKECLI_HOME"
 """The environment variable that names the home. Only entry points read the variable: the command
@@ -42,7 +39,7 @@ class HomePaths(NamedTuple):
 
 
 def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None:
-    """Return `given`; if empty, the home in the environment; ``None`` if neither is set."""
+    """Return `given`, else the home that the environment names, else ``None``."""
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
@@ -140,7 +137,7 @@ def read_configuration(
 
 
 def _flatten(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    """Yield dotted names and values; an empty or unknown table is yielded under its own name."""
+    """Yield dotted names and values of settings; yield an unknown table as a value."""
     tables = {key.name.rpartition(".")[0] for key in KEYS} | {_REPOSITORIES, OF_CHECKS[:-1]}
     for name, value in table.items():
         dotted = prefix + name
@@ -236,8 +233,7 @@ def _edit(
 
     Args:
         after: the name and the new value of the setting; empty to remove the setting.
-        ways: functions that take the text of the file and return the changed text; they are tried
-            in order.
+        ways: functions that take the text of the file and return the changed text, tried in order.
     """
     from tomlkit.exceptions import TOMLKitError
 

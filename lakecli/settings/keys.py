@@ -35,8 +35,8 @@ _SHOWN = 60
 _BETWEEN: Final = (
     "[\u3000\xa0]|(?<=[^\0-\x7f\\s\u200c\u200d])[\u200c\u200d](?=[^\0-\x7f\\s\u200c\u200d])"
 )
-"""Invisible characters that a name may contain: no-break spaces, ideographic spaces of CJK texts,
-and, between non-ASCII letters, the zero-width joiners of Persian and Indic names."""
+"""Unprintable characters that a person's name may contain: no-break and ideographic spaces and,
+between non-ASCII letters, the zero-width joiners of Persian and Indic names."""
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
@@ -207,10 +207,10 @@ _parse_flag: Final = _matching(f"{YES}|false", "true or false", f"write {YES} or
 def _by_bucket(
     parse: Callable[[str], str], bucket: str
 ) -> Callable[[str], tuple[tuple[str, str], ...]]:
-    """Return a parser for a setting that may have different values for different buckets.
+    """Return a parser for a setting whose value may differ between buckets.
 
     The text is a list separated by spaces: ``VALUE`` for all buckets, ``BUCKET=VALUE`` for one
-    bucket. The parser returns pairs of a bucket, or ``""`` for all buckets, and its value.
+    bucket. The parser returns pairs of a bucket (``""``: all buckets) and its value.
 
     Args:
         parse: the parser of a value.
@@ -243,7 +243,7 @@ def _by_bucket(
 def _demand(
     name: Demand, summary: str, example: str, parse: Callable[[str], str] = _parse_flag
 ) -> "Key":
-    """Return the setting for a demand: a header or parameter that some buckets require."""
+    """Return the setting for a header or parameter that some buckets require."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     summary = f"{summary}; {bucket}=VALUE: of one bucket"
     return Key(name.value, summary, _by_bucket(parse, bucket), example)
@@ -323,8 +323,8 @@ class Key(NamedTuple):
         parse: the function that converts text to the value; raises `UsageError`.
         example: a value for help and errors.
         default: the default as text, or ``None``.
-        lakectl: the key of lakectl's configuration with the same meaning, or ``""``.
-        is_secret: whether lists leave out the value.
+        lakectl: the key in lakectl's configuration with the same meaning, or ``""``.
+        is_secret: whether listings of settings hide the value.
     """
 
     name: str

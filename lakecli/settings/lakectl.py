@@ -98,6 +98,6 @@ def reason(name: str) -> str:
 
 
 def ignored_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return the environment variables of lakectl that are set and that lakecli ignores."""
+    """Return the names of variables for lakectl that are set but ignored, sorted."""
     used = {FILE_VARIABLE, INTERACTIVE} | {key.lakectl_variable for key in KEYS}
     return sorted(name for name in environ if name.startswith(LAKECTL_PREFIX) and name not in used)

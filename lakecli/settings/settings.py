@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 class Settings:
-    """All settings of one run; each value is read and checked on access.
+    """All settings of one run; a value is read and checked when it is accessed.
 
     Args:
         read_file: a function that returns the values in the configuration file as text, by name of
@@ -152,7 +152,7 @@ class Settings:
 
     @property
     def local_trust(self) -> tuple[str, ...]:
-        """The linked directories to use even if another user owns their ``.lakefs_ref.yaml``."""
+        """Linked directories that are used even if another user owns their ``.lakefs_ref.yaml``."""
         return self._find(keys.LOCAL_TRUST, tuple) or ()
 
     @property
@@ -199,7 +199,7 @@ class Settings:
         return self._value("gc.grace", timedelta)
 
     def check(self, name: str) -> tuple[str, ...] | None:
-        """The command of a check; ``None`` if the configuration file has no check of that name."""
+        """Return the command of a check; ``None`` if no check of that name is configured."""
         return self._find(keys.OF_CHECKS + name, tuple)
 
     @property
@@ -244,7 +244,7 @@ class Settings:
         return found._replace(profile=profile, endpoint=endpoint, region=region)
 
     def trusted(self, repository: str) -> tuple[str, ...]:
-        """Return the locations outside its namespace from which a repository's objects may be read.
+        """Return the locations, besides a repository's namespace, from which objects may be read.
 
         Args:
             repository: the name of the repository; without a clone, its namespace, for which the
@@ -258,12 +258,12 @@ class Settings:
 
 
 GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
-"""The command that runs Git. Git then does not treat a directory of downloaded files as a bare
+"""The start of a command that runs Git, without treating a directory of downloaded files as a bare
 repository, whose configuration could be malicious."""
 
 
 def committer(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Return the committer as ``Name <email>``; each part comes from the settings, else from Git.
+    """Return the committer as ``Name <email>``, each part from the settings or else from Git.
 
     If only one part is set, return that part; if neither is set, return ``user@host``.
     """

@@ -1,4 +1,4 @@
-"""Buckets and directories behind one small protocol, `contract.ObjectStore`.
+"""Object stores in buckets and directories, all with the protocol `contract.ObjectStore`.
 
 ::
 

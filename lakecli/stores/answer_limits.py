@@ -1,13 +1,13 @@
-"""How slowly a server may answer: a deadline up to the body, and a minimum rate for the body.
+"""Limits for slow servers: a deadline for everything before a body, and a minimum rate for bodies.
 
 HTTP clients rely on the timeout of the socket, which restarts with each byte that arrives, so they
 never give up on a server that sends one byte at a time. This module adds up the time spent waiting
-for an answer. Status line, interim answers and headers must be complete within a time limit, and a
-body must arrive at a minimum rate. Time that the caller spends between two reads does not count.
+for a response. Status line, interim responses and headers must be complete within a time limit, and
+a body must arrive at a minimum rate. Time that the caller spends between two reads does not count.
 
 `bounded` applies these limits to the connections of `http.client` and of the clients built on it:
 `urllib3` and the SDKs. A request may take any time to send, but sending fails if the server stops
-receiving. The wait for the answer begins when the whole request has been sent.
+receiving. The wait for the response begins when the whole request has been sent.
 """
 
 import time
@@ -28,7 +28,7 @@ CONNECT_TIMEOUT: Final = 10.0
 """Seconds to connect, TLS included."""
 
 LONGEST_WORK: Final = 600.0
-"""Seconds that a server may take to copy or join an object while it sends blanks instead of a body.
+"""Seconds that a server may take to copy or join an object while it sends only spaces.
 
 S3 takes minutes to join many parts.
 """
@@ -62,10 +62,10 @@ class SlowAnswerError(TimeoutError):
 
 
 class AnswerLimits(NamedTuple):
-    """How slowly a server may answer.
+    """How slowly a server may respond.
 
     Attributes:
-        timeout: seconds for everything before a body, and for each pause of the server.
+        timeout: seconds for everything before a body, and for each pause in a body.
         min_rate: lowest rate of a body in bytes per second.
         window: seconds of waiting over which the rate is measured.
     """
@@ -81,12 +81,12 @@ class AnswerLimits(NamedTuple):
         return min(CONNECT_TIMEOUT, self.timeout), self.timeout
 
     def for_work(self) -> "AnswerLimits":
-        """Return limits for an answer whose body starts before the server has finished its work."""
+        """Return limits for a response that begins before the server has finished its work."""
         return self._replace(window=max(self.window, LONGEST_WORK))
 
 
 def limits_of(account: Account) -> AnswerLimits:
-    """Return the limits that are set for an account."""
+    """Return the limits that the settings of an account define."""
     return AnswerLimits(account.timeout, account.min_rate, account.timeout)
 
 
@@ -116,20 +116,20 @@ def bounded(kind: Any, limits: AnswerLimits) -> Any:  # noqa: ANN401 - of any cl
 
     class BoundedConnection(kind):  # type: ignore[misc] # known when it is made
         sock: Any
-        # The answer of a proxy is read before there is a connection to the server.
+        # A proxy's response is read before there is a connection to the server.
         response_class = staticmethod(partial(_BoundedResponse, limits=limits))
 
         def connect(self) -> None:
             super().connect()
             if not isinstance(self.sock, _BoundedSocket):
-                # botocore reads interim answers from the socket.
+                # botocore reads interim responses from the socket.
                 self.sock = _BoundedSocket(self.sock, limits, f"{self.host}:{self.port}")
 
     return BoundedConnection
 
 
 class _BoundedSocket:
-    """A connected socket with limits; everything else is delegated to `sock`."""
+    """A connected socket that enforces limits; all other attributes are those of `sock`."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str = "") -> None:  # noqa: ANN401 - of any client
         self._sock = sock
@@ -151,13 +151,13 @@ class _BoundedSocket:
             raise SlowAnswerError(text, self._server) from None
 
     def makefile(self, _mode: str = "rb", buffering: int = -1) -> Any:  # noqa: ANN401 - of two kinds
-        """Return a file that reads the answer within the limits."""
+        """Return a file that reads the response within the limits."""
         raw = _Raw(self._sock, self._limits, self._server)
         return BufferedReader(raw) if buffering else raw
 
 
 class _BoundedResponse(HTTPResponse):
-    """The answer of a server or a proxy, read within the limits."""
+    """The response of a server or a proxy, read within the limits."""
 
     def __init__(self, sock: Any, *arguments: Any, limits: AnswerLimits, **options: Any) -> None:  # noqa: ANN401 - inherited
         if not isinstance(sock, _BoundedSocket):
@@ -165,7 +165,7 @@ class _BoundedResponse(HTTPResponse):
         super().__init__(sock, *arguments, **options)
 
     def begin(self) -> None:
-        """Read everything before the body of the answer."""
+        """Read everything before the body of the response."""
         super().begin()
         reader: Any = self.fp
         reader.raw.begin_body()
@@ -174,7 +174,7 @@ class _BoundedResponse(HTTPResponse):
 
 
 class _Raw(RawIOBase):
-    """Reads the bytes of an answer, and adds up the time spent waiting for them."""
+    """Reads the bytes of a response, and adds up the time spent waiting for them."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str) -> None:  # noqa: ANN401 - of any client
         self._sock = sock
@@ -199,7 +199,7 @@ class _Raw(RawIOBase):
         return int(self._file.fileno())
 
     def close(self) -> None:
-        """Stop reading the answer."""
+        """Stop reading the response."""
         self._file.close()
         super().close()
 
@@ -220,7 +220,7 @@ class _Raw(RawIOBase):
 
         Raises:
             SlowAnswerError: a limit is exceeded.
-            ConnectionResetError: the answer ended before its body, but the client continues to
+            ConnectionResetError: the response ended before its body, but the client continues to
                 read.
         """
         clock, patience = self._limits.clock, self._timeout
@@ -257,7 +257,7 @@ class _Raw(RawIOBase):
 
 
 class _Chunks:
-    """A chunked body with a size limit for the lines between the chunks; wraps `reader`."""
+    """A reader of a chunked body that limits the total size of the lines between the chunks."""
 
     def __init__(self, reader: Any) -> None:  # noqa: ANN401 - a `BufferedReader`
         self._reader = reader
@@ -267,7 +267,7 @@ class _Chunks:
         return getattr(self._reader, name)
 
     def readline(self, size: int = -1) -> bytes:
-        """Read a line: the header of a chunk, or a trailer header after the last chunk."""
+        """Read a chunk's header, or a trailer header after the last chunk."""
         line: bytes = self._reader.readline(size if size >= 0 else _LONGEST_LINE + 1)
         self._lines += len(line)
         is_flood = self._lines > _MAX_HEAD + self._reader.raw.received * 3 // 4

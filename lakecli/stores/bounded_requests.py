@@ -22,7 +22,7 @@ _RANGES: Final = ("x-ms-range", "range")
 
 
 CONNECTIONS: Final = 32
-"""Number of connections in a session's pool; if more threads send requests, they open their own."""
+"""Number of connections in a session's pool; further ones are closed after their use."""
 
 
 def bound_answers(
@@ -59,7 +59,7 @@ def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
 
 
 class _BoundedBody:
-    """A body of limited length; everything else is delegated to `raw`.
+    """A response body of limited length; all other attributes are those of `raw`.
 
     Args:
         error: a function that returns the error for a longer body; ``None``: truncate the body.
@@ -86,12 +86,12 @@ class _BoundedBody:
             return
 
     def read(self, *_: object, **__: object) -> bytes:
-        """Raise an error: only `stream`, which counts the bytes, may read the body."""
+        """Raise an error, because only `stream` counts the bytes that it reads."""
         raise responses.UnusableAnswerError("it is read without a bound")
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Sends requests, and limits the size and the time of the responses."""
+    """An adapter of `requests` that limits the size and the duration of responses."""
 
     def __init__(self, limits: AnswerLimits) -> None:
         super().__init__(pool_maxsize=CONNECTIONS)
@@ -138,9 +138,9 @@ class BoundedAdapter(HTTPAdapter):
 def _limit_of(
     answer: requests.Response, request: requests.PreparedRequest, *, is_object: bool
 ) -> tuple[int | None, Callable[[], Exception] | None]:
-    """Return the size limit of a response, and a function that returns the error for a larger one.
+    """Return the size limit of a response, and a function that returns the error for a longer one.
 
-    Without a function, a larger response is cut. Without a limit, any size is accepted.
+    Without a function, a longer response is truncated. Without a limit, any size is accepted.
     """
     if answer.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return responses.MAX_REFUSAL, None

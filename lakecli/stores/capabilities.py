@@ -18,9 +18,9 @@ capability            s3    gs    az    local    memory
 ====================  ====  ====  ====  =======  ========
 
 An adapter names the protocols of its capabilities as base classes, so that mypy checks its methods
-(`DirectoryStore` and `MemoryStore` only have the methods; a test lets mypy check them). Callers
-test for a capability with ``isinstance``. The functions here and `streams.open_range` work with
-every store: they also handle stores that lack the capability.
+(`DirectoryStore` and `MemoryStore` have the methods without the base classes; mypy checks them in a
+test). Callers test for a capability with ``isinstance``. The functions here and
+`streams.open_range` accept every store, with or without the capability.
 
 Another process can resume a multipart upload after the process that began it has ended. Only the
 store knows which parts it has received; lakecli keeps no list. The store also knows the parts whose
@@ -33,8 +33,8 @@ multipart uploads: an interrupted copy starts again.
 - Azure: uncommitted blocks, whose names record the upload and the part's number; the store deletes
   them after a week.
 
-Versions of objects are named by IDs. A version ID is not a `contract.Version`, which on S3 and
-Azure is an ETag.
+Old versions of objects have IDs. A version ID is not a `contract.Version`, which on S3 and Azure is
+an ETag.
 
 - S3 keeps versions if the bucket has versioning enabled.
 - Google Cloud Storage does the same; the ID is the object's generation.
@@ -72,7 +72,7 @@ MAX_PARTS = 10_000
 
 
 class UploadNotFound(NotFound):
-    """The upload was completed or aborted, or has expired."""
+    """A multipart upload does not exist: it was completed or aborted, or has expired."""
 
 
 class UploadedPart(NamedTuple):
@@ -101,7 +101,7 @@ class PartUploads(Protocol):
     """The multipart uploads into one namespace. Safe to share between threads.
 
     Parts may be sent in any order, in parallel and repeatedly. Only `start` and `complete` retry
-    after a failure; the caller decides how often to send a part.
+    failed requests; the caller decides how often to send a part.
     """
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
@@ -134,7 +134,7 @@ class PartUploads(Protocol):
         """
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
-        """Return when the store received the last part; ``None`` if it has received none.
+        """Return when the store received a part most recently; ``None`` if it has received none.
 
         Raises:
             UploadNotFound: the upload no longer exists.
@@ -281,10 +281,10 @@ class OpensRanges(Protocol):
 
 @runtime_checkable
 class Renews(Protocol):
-    """A store that can give an object a new time and version in one step."""
+    """A store that can atomically give an object a new time and version."""
 
     def renew(self, key: str) -> None:
-        """Give an object a new time and version; readers see the whole object at every moment.
+        """Give an object a new time and version; readers see a complete object at every moment.
 
         Raises:
             ObjectNotFound: no such object.
@@ -296,7 +296,7 @@ class Settles(Protocol):
     """A store that may return objects before they are durable: a power cut could remove them."""
 
     def settle(self, key: str) -> None:
-        """Make an object durable that the caller has just read, no matter who wrote it.
+        """Make durable an object that the caller has just read, no matter who wrote it.
 
         Raises:
             Unreachable: syncing failed, so the object may be lost.
@@ -304,7 +304,7 @@ class Settles(Protocol):
 
 
 def settle(store: ObjectStore, key: str) -> None:
-    """Make an existing object durable, after the write that created it seemed to fail.
+    """Make an existing object durable, for example after the write that created it seemed to fail.
 
     Does nothing on stores whose objects are always durable (without `Settles`).
 
@@ -329,7 +329,7 @@ class ReportsAccess(Protocol):
 
 @runtime_checkable
 class ShowsClock(Protocol):
-    """A store that shows the time of its clock in the ``Date`` header of every response."""
+    """A store whose responses have the time of its clock in the header ``Date``."""
 
     @property
     def server_date(self) -> ServerDate:
@@ -350,7 +350,7 @@ class WritesGarbled(Protocol):
 
 @runtime_checkable
 class Prunes(Protocol):
-    """A store with directories, which remain when their objects are deleted."""
+    """A store with directories, which remain empty after their objects are deleted."""
 
     def prune(self, prefix: str) -> None:
         """Remove the directory of a prefix if it is empty."""
@@ -384,7 +384,7 @@ def uploads_of(store: ObjectStore) -> PartUploads | None:
 
 
 def can_copy(source: ObjectStore, target: ObjectStore) -> bool:
-    """Return whether objects can be copied between two stores of these kinds without fetching them.
+    """Return whether stores of these kinds can copy objects between them without fetching them.
 
     No request is sent, so a copy may still be impossible; see `copy_across`.
     """
@@ -410,7 +410,7 @@ def copy_across(
 
 
 def renew(store: ObjectStore, key: str, *, aside: str) -> None:
-    """Give an object a new time and version, as if it had been written just now.
+    """Give an object a new time and version, as if it had just been written again.
 
     If the store lacks `Renews`, the object is copied to another key and back, since some stores
     cannot copy an object onto itself.
@@ -442,7 +442,7 @@ def part_size_of(size: int, smallest: int = PART_SIZE) -> int:
 
 
 def versions_of(store: ObjectStore) -> VersionedStore:
-    """Return the interface that reads versions of a store's objects.
+    """Return the store as one that can read old versions of its objects.
 
     Raises:
         Unsupported: the store cannot read versions.
@@ -459,7 +459,7 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
     """Return the error for a bucket that does not keep the versions of its objects.
 
     Args:
-        state: the end of the sentence "versioning …", such as "is off".
+        state: the state of versioning as the end of a sentence, such as "is off".
     """
     return Unsupported(
         f"the bucket keeps no versions of its objects, versioning {state}: {bucket}",
@@ -469,7 +469,7 @@ def not_versioned(bucket: str, state: str) -> Unsupported:
 
 
 def access_of(store: ObjectStore) -> Access | None:
-    """Return the credentials that a store uses, or ``None`` if it has none.
+    """Return the credentials that a store uses; ``None`` if this kind of store has none.
 
     Raises:
         PermissionDenied: there are no credentials, or they have expired.
@@ -479,7 +479,7 @@ def access_of(store: ObjectStore) -> Access | None:
 
 
 def beginning_of(name: str) -> str:
-    """Return the first four characters of an access key ID: enough to distinguish two keys."""
+    """Return the first characters of an access key ID, enough to tell two keys apart."""
     return f"{name[:_SHOWN]}…" if len(name) > _SHOWN else "…"
 
 

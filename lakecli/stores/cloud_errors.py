@@ -18,14 +18,14 @@ from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 
 
 class Words(NamedTuple):
-    """A template of an error: its class, and the forms of its message and hint."""
+    """A template of an error: its class, and format strings for its message and hint."""
 
     error: type[errors.LakeError]
     message: str
     hint: str | None = None
 
     def filled(self, details: Mapping[str, str]) -> errors.LakeError:
-        """Return the error with `details` filled in; drop the colon before an empty last detail."""
+        """Return the error, formatted with `details`; drop a colon before an empty detail."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
 
@@ -47,15 +47,15 @@ REFUSED: Final = Words(errors.Refused, "{host} refused the request ({code}): {wh
 UNABLE: Final = Words(errors.Unsupported, "{host} cannot do this ({code}): {what}")
 
 BY_XML_CODE: Final = dict.fromkeys(("NoSuchUpload", "InvalidPart", "InvalidPartOrder"), NO_UPLOAD)
-"""The errors for error codes of S3's API, which Google's XML API also uses."""
+"""Templates by error code, for the codes that S3's API shares with Google's XML API."""
 
 BY_STATUS: Final = {404: MISSING, 405: UNABLE, 408: BUSY, 412: LOST, 429: BUSY, 501: UNABLE}
-"""The errors for HTTP statuses in all clouds; an adapter may override some."""
+"""Templates by HTTP status for all clouds; an adapter may override some."""
 
 DAMAGED: Final = (
     "repeat the command; if it happens again, suspect the server or the network in between"
 )
-"""The hint of an error about bytes that changed on the way to or from the server."""
+"""The hint of errors about bytes that changed on the way to or from the server."""
 
 GARBLED: Final = Words(
     errors.IntegrityError, "{host} received other bytes than were sent ({code}): {what}", DAMAGED
@@ -73,14 +73,14 @@ UNUSABLE: Final = Words(
 )
 
 SERVER_FAULT: Final = 500
-"""The lowest HTTP status that means that the server failed."""
+"""The lowest HTTP status of a server error."""
 
 
 _LONGEST_TEXT: Final = 500
 
 
 def one_line(text: str) -> str:
-    """Return the first 500 characters of an SDK's or server's text, on one line, for a message."""
+    """Return a text of an SDK or server as one line of at most 500 characters, for a message."""
     return " ".join(text.split()).rstrip(".")[:_LONGEST_TEXT]
 
 
@@ -99,7 +99,7 @@ address of an account, does not match.
 
 
 def permission_hint(text: str) -> str:
-    """Return the hint for a refusal: the permission that the store's own text names, if any.
+    """Return the hint for a refused request; it names the permission that the store's text names.
 
     lakecli does not guess a permission from the request, because the cause may also be an
     encryption key, or a policy of the bucket or of the organisation.
@@ -140,14 +140,14 @@ class Translator(ABC):
     """Converts an SDK's errors about one bucket to lakecli's.
 
     Args:
-        host: a function that returns the host that receives requests; called only when an error
-            message names the host.
+        host: a function that returns the host that receives requests; it is called only for
+            messages that name the host.
 
     Attributes:
         again: the hint for errors that may be temporary: what to check before the next attempt.
-        by_code: error templates by the store's own error code, which is looked up before the
-            status.
-        refused: error template for any other refusal.
+        by_code: error templates by the store's own error code; they take precedence over
+            `by_status`.
+        refused: error template for a refusal without a template of its own.
         by_class: error templates by the name of the SDK's exception class, or of its nearest base
             class.
         order_hint: the hint for a bucket that does not list keys in byte order; it names an
@@ -230,14 +230,14 @@ class Translator(ABC):
             )
 
     def no_signature(self, url: str) -> errors.LakeError:
-        """Return the error for signing without credentials; it names the object's plain `url`."""
+        """Return the error for presigning without credentials; `url` is the object's plain URL."""
         return errors.Unsupported(
             f"cannot presign, {self._bucket} is read without credentials",
             hint=f"its objects have plain URLs: {url}",
         )
 
     def unusable(self, text: str, key: str = "") -> errors.LakeError:
-        """Return the error for an answer that no store sends; `text` describes the defect."""
+        """Return the error for a response that is not a store's; `text` describes the defect."""
         return self.error(UNUSABLE, key, text=text)
 
     def no_order(self) -> errors.LakeError:

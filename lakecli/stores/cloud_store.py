@@ -1,4 +1,4 @@
-"""What the adapters of the clouds share: full names, checks, batches and deletions."""
+"""Base classes of the adapters of the clouds, and the batch that sends requests in parallel."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -38,8 +38,8 @@ class SdkClient(Protocol):
     ) -> Version:
         """Write an object by one request, which is retried if it has no condition.
 
-        With `repeats`, a conditional request is retried, too, although the first attempt may have
-        written the object.
+        With `repeats`, a conditional request is retried, too, even though the first attempt may
+        have written the object.
         """
 
     def write_stream(
@@ -70,7 +70,7 @@ Refusal = tuple[str, LakeError]
 class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
     """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
 
-    Keys are relative to the namespace; `full` returns the name in the bucket.
+    Keys are relative to the namespace; `full` returns the full name, which is that in the bucket.
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
@@ -158,13 +158,13 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     def translated(
         self, key: str | None = None, *, may_be_absent: bool = False
     ) -> AbstractContextManager[str]:
-        """Yield the object's full name, and convert errors about the object or the bucket."""
+        """Convert errors about an object (no `key`: the bucket), and yield its full name."""
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)
 
     @contextmanager
     def reading(self, key: str) -> Iterator[str]:
-        """Convert errors of a read, whose "not found" may be about the object or the bucket."""
+        """Convert the errors of a read, and check the bucket if the object is not found."""
         try:
             with self.translator.translated(self.readable(key)) as full:
                 yield full
@@ -192,7 +192,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
             position = following
 
     def full(self, key: str) -> str:
-        """Return the name of an object in the bucket.
+        """Return the full name of an object: the prefix of the namespace and the key.
 
         Raises:
             UsageError: the cloud cannot store an object with this key.
@@ -202,7 +202,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         return self.utf8(self.start + key)
 
     def readable(self, key: str) -> str:
-        """Return the name of an object to read; some names can be read but not written."""
+        """Return the full name of an object to read; some names can be read but not written."""
         return self.full(key)
 
     def utf8(self, name: str) -> str:
@@ -230,7 +230,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
 
     def _check_bucket_once(self) -> None:
-        """Raise `BucketNotFound` if the bucket is missing; check no more after one success."""
+        """Raise `BucketNotFound` if the bucket is missing; do nothing once the bucket was found."""
         if self._bucket_exists:
             return
         try:
@@ -249,7 +249,7 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
 
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
-    """A cloud that accepts a version as the condition of each request: all except S3.
+    """A namespace in a cloud that accepts a version as the condition of any request: not S3.
 
     Attributes:
         attempts: largest number of attempts for each request that may be repeated.
@@ -338,11 +338,11 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
 
 WORKERS = 16
 WAITING = 16
-"""Number of bodies that may wait in memory for a worker, besides the bodies being sent."""
+"""Number of bodies that may wait in memory for a worker, in addition to the bodies being sent."""
 
 
 class ParallelBatch:
-    """A batch on a bucket; see `contract.WriteBatch`.
+    """A batch of writes to a bucket; see `contract.WriteBatch`.
 
     Objects become visible one by one, each complete and durable; `flush` waits for all of them.
     """

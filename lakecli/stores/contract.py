@@ -1,16 +1,16 @@
 """The contract of object stores: a flat, ordered namespace of objects with conditional writes.
 
-Adapters are plain classes that satisfy `ObjectStore`; one contract suite runs on all of them.
-Keys are ``str`` relative to the store's prefix; bytes that are not UTF-8 are surrogates.
-Adapters convert their SDK's errors to lakecli's:
+Adapters are classes that satisfy `ObjectStore`; all adapters pass the same test suite. Keys are
+``str`` relative to the store's prefix; bytes that are not UTF-8 are surrogates. Adapters convert
+their SDK's errors to lakecli's:
 
 - no such key: `ObjectNotFound`; no such bucket: `BucketNotFound`
 - a condition that did not hold (S3 412, 409, 404 on a conditional PUT, …): `ConditionFailed`
 - missing or refused credentials: `PermissionDenied`; missing permissions: `NotAllowed`
 - no connection, time-outs, throttling, 5xx after the retries, disk full: `Unreachable`
-- an operation that the store lacks: `Unsupported`
+- an operation that the store does not have: `Unsupported`
 
-Operations that only some stores have are in `capabilities`.
+`capabilities` has the operations that only some stores have.
 """
 
 import re
@@ -45,11 +45,11 @@ class NotAllowed(PermissionDenied):
 
 
 class ObjectArchived(Refused):
-    """The object is in an archive tier: the store has to restore it before it can be read."""
+    """The object is in an archive tier, and must be restored before it can be read."""
 
 
 class TooLarge(IntegrityError):
-    """The object is larger than any valid object of its kind; it was not fetched."""
+    """The object is larger than any valid object of its kind, so it was not fetched completely."""
 
     def __init__(self, key: str, max_size: int) -> None:
         super().__init__(
@@ -59,19 +59,19 @@ class TooLarge(IntegrityError):
 
 
 class AnyVersion:
-    """Write unconditionally."""
+    """The condition of a write that is always performed."""
 
     __slots__ = ()
 
 
 class Absent:
-    """Write only if the key does not exist."""
+    """The condition that the key does not exist."""
 
     __slots__ = ()
 
 
 class Match(NamedTuple):
-    """Write only if the object has exactly this version."""
+    """The condition that the object has exactly this version."""
 
     version: Version
 
@@ -83,7 +83,7 @@ class Match(NamedTuple):
 
 
 Condition = AnyVersion | Absent | Match
-"""The condition of a write. It has no default: a condition left out by mistake loses updates."""
+"""The condition of a write. It has no default, because a forgotten condition loses updates."""
 
 ANY: Final = AnyVersion()
 ABSENT: Final = Absent()
@@ -97,8 +97,8 @@ class ObjectInfo(NamedTuple):
 
     Attributes:
         modified_at: time of the last change, by the store's clock.
-        content_type: filled only by `ObjectStore.head`, and only if the store keeps it; a directory
-            does not. The same is true of `content_encoding` and `metadata`.
+        content_type: MIME type. Like `content_encoding` and `metadata`, it is known only from
+            `ObjectStore.head`, and only if the store keeps it, which a directory does not.
         metadata: user metadata; some stores return the keys in lower case.
         md5: MD5 of the bytes in hex digits, if the ETag is not an MD5 and the store reports the MD5
             separately; else ``""``.
@@ -132,14 +132,14 @@ def plain_tag(etag: str) -> str:
 def tag_to_send(etag: str) -> str:
     """Return an ETag without quotes, for a condition; ``""`` if the ETag cannot be a condition.
 
-    A condition never holds for a weak ETag. An entry may record any text as its ETag.
+    Weak ETags cannot be conditions, nor can texts that are not legal in a header.
     """
     tag = plain_tag(etag)
     return "" if etag.startswith("W/") or not re.fullmatch(_SENT, tag) else tag
 
 
 def check_matching(matching: str, key: str, *found: str) -> None:
-    """Raise `ConditionFailed` if no tag of an object equals `matching`.
+    """Raise `ConditionFailed` unless `matching` is empty or equals one of the object's tags.
 
     Args:
         matching: an ETag, a version or an MD5; ``""``: any object is accepted.
@@ -150,7 +150,7 @@ def check_matching(matching: str, key: str, *found: str) -> None:
 
 
 def plain_encoding(encoding: str | None) -> str:
-    """Return a Content-Encoding without the codings of the transfer, which some servers also store.
+    """Return a Content-Encoding without transfer codings, which some servers store with it.
 
     A malformed value becomes ``""``.
     """
@@ -179,8 +179,7 @@ JSON: Final = Attributes("application/json")
 class ObjectStore(Protocol):
     """One storage namespace: a prefix in a bucket, or a directory.
 
-    Callers may retry every method, so each method is safe to repeat. Instances are safe to share
-    between threads.
+    Every method is safe to call again after a failure. Instances are safe to share between threads.
     """
 
     @property
@@ -209,7 +208,7 @@ class ObjectStore(Protocol):
         """
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and the version of exactly these bytes, for compare-and-set.
+        """Return an object and the version that has exactly these bytes, for compare-and-set.
 
         Args:
             length: largest number of bytes to read from the beginning; ``None``: all. If `length`
@@ -230,7 +229,7 @@ class ObjectStore(Protocol):
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """Write an object atomically and durably; readers see either the old or the new object.
+        """Write an object atomically and durably: readers see either the old or the new object.
 
         Raises:
             ConditionFailed: `condition` did not hold.
@@ -254,7 +253,7 @@ class ObjectStore(Protocol):
         """Yield the objects under `prefix` with keys greater than `after`, in byte order."""
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, in batches if the store can; a missing object is ignored."""
+        """Delete objects, in batches if possible; missing objects are ignored."""
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object inside the namespace, without fetching it.
@@ -264,7 +263,7 @@ class ObjectStore(Protocol):
         """
 
     def presign(self, key: str, request: "PresignRequest", *, now: datetime) -> "PresignedUrl":
-        """Sign a URL of an object, usually without a request.
+        """Return a presigned URL of an object, usually without sending a request.
 
         Raises:
             Unsupported: the store has no URLs.
@@ -289,42 +288,42 @@ class WriteBatch(Protocol):
         """Write `body` unless the key exists; an existing object is unchanged."""
 
     def flush(self) -> Collection[str]:
-        """Make everything written so far durable and visible, in order: content first, then names.
+        """Make everything written so far durable and visible: first the contents, then the names.
 
         After an error, treat no object as durable. The batch drops the objects that the error may
-        have damaged, so that no later flush makes them visible; write them again.
+        have damaged, so no later flush makes them visible; they have to be written again.
 
         Returns:
-            The keys of objects that existed already and were not changed, as far as the store's
-            responses show; a directory returns none.
+            The keys of objects that already existed and were not changed, as far as the store
+            reports this; a directory reports none.
         """
 
 
 class Guard(Protocol):
-    """Protects objects, new and existing ones, from garbage collection.
+    """Protects new and existing objects from garbage collection.
 
     `lakecli.repository.guard.GcGuard` implements it.
     """
 
     def begin(self) -> bool:
-        """Return whether existing objects need protection; call this before looking for objects."""
+        """Return whether existing objects need protection; call this before any search."""
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
     ) -> None:
-        """Claim objects; call this before anything refers to them.
+        """Protect objects; call this before any record refers to them.
 
         Args:
-            found: keys of objects that existed already.
+            found: keys of objects that already existed.
             written: keys of new objects, which must be durable.
             whole: whether the objects refer to other objects that are missing from `found` and
                 `written`.
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Claim objects; return the sizes of the objects that exist.
+        """Protect objects; return the sizes of those that exist, by key.
 
-        Return ``None`` if garbage collection never ran, so that nothing was checked.
+        Return ``None`` without checking anything if garbage collection has never run.
         """
 
 
@@ -362,7 +361,7 @@ def find_info(store: ObjectStore, key: str) -> ObjectInfo | None:
 
 
 def exists(store: ObjectStore, key: str) -> bool:
-    """Return whether a namespace has an object, by one HEAD request."""
+    """Return whether an object exists, by one HEAD request."""
     return find_info(store, key) is not None
 
 
@@ -373,10 +372,10 @@ def size_of(store: ObjectStore, key: str) -> int | None:
 
 
 def is_much_less(found: int, before: int) -> bool:
-    """Return whether `found` is less than nine tenths of `before`, the earlier number of items.
+    """Return whether `found` items are less than nine tenths of the earlier number `before`.
 
     A store or a file system may omit objects from a listing without an error. So a caller that is
-    about to delete unlisted items first lists them again if this function returns true.
+    about to delete unlisted items first lists again if this function returns true.
     """
     return found * 10 < before * 9
 

@@ -1,4 +1,4 @@
-"""A bucket in memory, for tests and examples of the library.
+"""Buckets in memory, for tests and for examples of the library.
 
 A program adds a `MemoryBucket` to `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
 storage namespace is expected::
@@ -27,7 +27,7 @@ from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object: its properties and its bytes."""
+    """An object in memory: its bytes and its properties."""
 
     body: bytes
     info: ObjectInfo
@@ -64,13 +64,13 @@ class MemoryBucket:
         self._clock = clock
 
     def keep(self, full: str, stored: Stored) -> None:
-        """Make `stored` the current object of a key."""
+        """Make `stored` the current object of a full name, and record the version."""
         self.objects[full] = stored
         if self.keeps_versions:
             self.versions[full, stored.info.version] = stored
 
     def now(self) -> datetime:
-        """Return the store's time, in whole seconds."""
+        """Return the time of the store's clock, in whole seconds."""
         if self._clock is None:
             return datetime(2001, 1, 1, tzinfo=UTC) + timedelta(seconds=self.writes)
         return self._clock().replace(microsecond=0)
@@ -237,7 +237,7 @@ class MemoryStore:
     def presign(
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
-        """Raise `Unsupported`: memory has no URLs."""
+        """Raise `Unsupported`, because objects in memory have no URLs."""
         del request, now, version_id
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
@@ -278,7 +278,7 @@ class _MemoryBatch:
     _lock: RLock = field(default_factory=RLock)
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Queue one object."""
+        """Queue one object for `flush`."""
         self._pending.append((key, bytes(body)))
 
     def flush(self) -> Collection[str]:
@@ -301,7 +301,7 @@ class MemoryUploads:
         self._prefix = prefix
 
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
-        """Begin an upload."""
+        """Begin an upload; raise `BucketNotFound` if there is no bucket."""
         del by_urls
         next(iter(self._store.list()), None)  # raises if there is no bucket
         with self._bucket.lock:
@@ -313,7 +313,7 @@ class MemoryUploads:
     def put_part(
         self, key: str, upload: UploadId, number: int, body: bytes | BinaryIO, *, crc32c: int
     ) -> UploadedPart:
-        """Store one part of an upload."""
+        """Store one part of an upload; raise `IntegrityError` if its checksum differs."""
         data = body if isinstance(body, bytes) else body.read()
         if google_crc32c.value(data) != crc32c:
             raise IntegrityError(f"other bytes than their checksum says: {key!r}")

@@ -1,4 +1,4 @@
-"""Errors about a certificate or a proxy that keeps every request from reaching its server.
+"""Recognises errors about a certificate or a proxy that prevents all requests to a server.
 
 Repeating the command does not help. Such an error is recognised by the causes of an SDK's error,
 whose classes are compared by name, so that no library has to be imported.
@@ -65,7 +65,7 @@ def causes_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def _said(chain: list[BaseException]) -> str:
-    """Return the operating system's message, from the last cause; earlier causes contain URLs."""
+    """Return the operating system's message in the last cause; other causes may contain URLs."""
     for each in reversed(chain):
         if isinstance(each, OSError) and type(each).__module__ in {"builtins", "socket", "ssl"}:
             return str(each.strerror or each).partition(" (_ssl.c")[0]

@@ -1,7 +1,7 @@
-"""A namespace that others own, combined with a directory on this machine for all writes.
+"""Someone else's namespace, combined with a directory on this machine that receives all writes.
 
-An object is read from the directory if it exists there, else from the namespace. So commits can be
-made on top of a namespace without writing to it.
+An object is read from the directory if it exists there, else from the namespace. So a user can
+commit on top of a namespace without writing to it.
 """
 
 from collections.abc import Callable, Iterable, Iterator

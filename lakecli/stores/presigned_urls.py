@@ -1,7 +1,7 @@
-"""Presigned URLs: what one permits, what all stores share, and V4 signing for S3 and Google.
+"""Presigned URLs: requests and results, helpers for all stores, and V4 signing for S3 and Google.
 
-The SDKs can also sign, but take longer, for one URL as well as for thousands:
-``tests/benchmarks/claims.py`` has limits for both clouds.
+The SDKs can also sign, but are slower, for one URL as well as for thousands:
+``tests/benchmarks/claims.py`` has time limits for both clouds.
 
 Google's V4 signing is Amazon's Signature Version 4 with other names and another algorithm.
 """
@@ -25,18 +25,17 @@ LARGEST_PUT: Final = 5 << 30
 
 
 class PresignedUrl(NamedTuple):
-    """A bearer URL and the time at which it stops working.
+    """A URL that gives its holder access to one object until it expires.
 
     Attributes:
         url: URL for one request; keep it secret.
-        expires_at: time when the URL expires.
+        expires_at: time at which the URL stops working.
         headers: headers to send with the object in a PUT.
         unsigned: ``None`` if the URL is signed. Otherwise the function that signs, and the bytes to
-            sign; the signature in hex is then appended to the URL. The function raises
-            `PermissionDenied` if a server refuses to sign, and `Unreachable` if that server does
-            not answer.
-        fields: if not empty, fields to send before the object in a form (POST) instead of a PUT;
-            keep them secret.
+            sign; `signed` then appends the signature. The function raises `PermissionDenied` if a
+            server refuses to sign, and `Unreachable` if that server does not respond.
+        fields: if not empty, the object is sent in a form (POST) after these fields, instead of in
+            a PUT; keep them secret.
     """
 
     url: str
@@ -75,8 +74,8 @@ class PresignRequest(NamedTuple):
         attachment: whether browsers save the object instead of showing it.
         may_be_unsigned: whether the store may leave a slow signature to the caller; see
             `PresignedUrl.unsigned`.
-        max_size: largest number of bytes that a PUT may send. A store whose own limit is lower may
-            ignore it. A store that cannot enforce it raises `Unsupported`.
+        max_size: largest number of bytes that a PUT may send. A store with a lower limit of its own
+            may ignore this limit; a store that cannot enforce it raises `Unsupported`.
         content_encoding: for a GET, the Content-Encoding of the response, instead of the object's
             own.
         part: the part of a multipart upload that a PUT sends, instead of an object. A store that
@@ -95,7 +94,7 @@ class PresignRequest(NamedTuple):
 
 
 LONGEST: Final = timedelta(days=7)
-"""Longest lifetime of a URL: the limit of V4 signatures. It applies to Azure, too."""
+"""Longest lifetime of a URL: the limit of V4 signatures, which lakecli also applies to Azure."""
 
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """Characters not allowed in a plain file name: ``"``, percent, backslash, control, non-ASCII."""
@@ -156,7 +155,7 @@ def quoted_path(path: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Return a query value, percent-encoded; encodings of character runs are cached."""
+    """Return a query value, percent-encoded; the encodings of runs of characters are cached."""
     return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
 
 
@@ -166,7 +165,7 @@ def _quoted_run(text: str) -> str:
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
-    """Return the lines after the query in the canonical request of a V4 signature.
+    """Return the last lines of the canonical request of a V4 signature, after the query.
 
     Args:
         headers: the signed headers, by lower-case names.
@@ -189,7 +188,7 @@ def v4_url(
     parameters: Mapping[str, str],
     put_headers: Mapping[str, str],
 ) -> tuple[PresignedUrl, str, str]:
-    """Return the URL of an object, without its signature; its scope; and the text to sign.
+    """Return an object's URL without its signature, the scope, and the text to sign.
 
     Args:
         url: URL of the object, percent-encoded.

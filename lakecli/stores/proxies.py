@@ -1,6 +1,6 @@
-"""The proxy that the environment names, and `urllib3` connections through it.
+"""Finds the proxy that the environment names, and opens `urllib3` connections through it.
 
-This module exists because `urllib3` itself ignores the proxy variables of the environment.
+`urllib3` itself ignores the proxy variables of the environment.
 """
 
 from typing import TYPE_CHECKING, Any

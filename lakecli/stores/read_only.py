@@ -61,14 +61,14 @@ class ReadOnlyStore:
         return self._store.local_path(key)
 
     def put(self, *_args: object, **_options: object) -> NoReturn:
-        """Refuse every write."""
+        """Raise `Refused` for every write."""
         raise Refused(f"{self.uri} is read without a clone, which cannot write", hint=self._hint)
 
     put_new = delete = copy = batch = put
 
 
 class AtVersion(ReadOnlyStore):
-    """A store that reads one version of one object: a version ID is valid for one object only."""
+    """A store that reads one version of one object, because a version ID belongs to one object."""
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
         super().__init__(store, hint="")

@@ -1,4 +1,4 @@
-"""Finds the adapter of a URI's scheme; its module is imported when first needed."""
+"""Opens the store of a namespace's URI; the module of its adapter is imported on first use."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from lakecli.stores.uri import NamespaceUri, parse
 
 
 class NamespaceStore(ObjectStore, Protocol):
-    """A store that an adapter provides."""
+    """A store that can also prepare its namespace for a new repository."""
 
     def prepare(self) -> str:
         """Prepare the namespace for a new repository; see `prepare_namespace`."""

@@ -1,4 +1,4 @@
-"""Checks of a store's responses before their use, the store's date, and debug messages.
+"""Checks a store's responses before they are used, logs them, and records the store's date.
 
 A response may come from a proxy, a login page, or another program at the store's address, and an
 attacker may have written the records in it. So this module checks each text that becomes part of a
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_ANSWER: Final = 16 << 20
-"""Largest answer that is not an object, in bytes: three times a page of 1,000 long keys."""
+"""Largest response other than an object, in bytes: three times a page of 1,000 long keys."""
 
 MAX_REFUSAL: Final = 1 << 20
-"""Largest body of an answer that reports an error, in bytes."""
+"""Largest body of a response that reports an error, in bytes."""
 
 _SHOWN: Final = 60
 _REGION: Final = r"[A-Za-z0-9-]{1,63}"
@@ -39,11 +39,11 @@ _ANSWERED: Final = r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)"
 
 
 class UnusableAnswerError(Exception):
-    """No store of this kind sends such an answer; the message describes the defect."""
+    """No store of this kind sends such a response; the message describes the defect."""
 
 
 class RangeIgnoredError(Exception):
-    """The answer to a request for a part of an object is the whole object."""
+    """The response to a request for a part of an object is the whole object."""
 
 
 def region_of(text: str) -> str:
@@ -57,12 +57,12 @@ def etag_of(text: str) -> str:
 
 
 def token_of(text: object) -> str:
-    """Check and return the position of the next page of a listing."""
+    """Check and return the continuation token of a listing."""
     return _checked(_TOKEN, text, "the position of the next page")
 
 
 def check_moves(position: object, following: object) -> None:
-    """Refuse a page that names itself as the next page: the listing would never end."""
+    """Refuse a page whose next page is the page itself: the listing would never end."""
     if following and following == position:
         raise UnusableAnswerError("the page after this one is this one")
 
@@ -85,7 +85,7 @@ def _checked(grammar: str, text: object, what: str) -> str:
 
 
 def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of any type
-    """Return a property that every answer of this kind must have; refuse an answer without it."""
+    """Return a required property of a response; raise an error if it is missing or empty."""
     found = answer.get(name)
     if found is None or found == "":
         raise UnusableAnswerError(f"it has no {name}")
@@ -93,19 +93,18 @@ def required(answer: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - of 
 
 
 def name_below(prefix: str, name: str) -> str:
-    """Return the name of a listed object; refuse a name that does not begin with `prefix`."""
+    """Return the name of a listed object; raise an error if it does not begin with `prefix`."""
     if not name.startswith(prefix):
         raise UnusableAnswerError("it lists an object of another prefix")
     return name
 
 
 def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozenset()) -> "Element":
-    """Parse an answer in XML, and return its root element.
+    """Parse a response in XML, and return its root element.
 
     Args:
         root: the expected name of the root element.
-        also: other names that servers give the root; with the name ``Error``, no elements are
-            required.
+        also: other accepted names of the root; a root named ``Error`` needs no elements.
         needs: the elements that the root must have; ``IsTruncated`` must be true or false.
     """
     from xml.etree.ElementTree import ParseError, fromstring
@@ -130,7 +129,7 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
 
 
 def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
-    """Parse an answer in JSON, which must be an object.
+    """Parse a response in JSON, which must be an object.
 
     Args:
         kind: required value of the property ``kind``; ``""``: any.
@@ -196,7 +195,7 @@ def log_response(method: str, url: str, status: int) -> None:
 
 
 class ServerDate:
-    """Remembers the ``Date`` of the last response; safe to share between threads.
+    """Tells a store's time by the ``Date`` of its last response; safe to share between threads.
 
     Args:
         clock: a function that returns the seconds of a monotonic clock, system sleep included.

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses: in memory, in parts, as files; and a part of an object.
+"""Streams for the bodies of requests and responses, and reading and sending bodies in parts.
 
 `open_range` reads a part of an object as a stream, on every store. `Seekable`, a stream of known
 size, is the base of readers of objects and parts. `PieceReader` makes a stream of an iterator.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Seekable(RawIOBase):
-    """A seekable stream that keeps its position; subclasses read from this position.
+    """A seekable stream of known size; subclasses read from `_position` and advance it.
 
     Args:
         size: size of the stream in bytes.
@@ -103,7 +103,7 @@ def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:
 def groups_of(
     items: Iterable[Part], size_of: Callable[[Part], int], *, most: int, count: float = inf
 ) -> Iterator[list[Part]]:
-    """Yield lists of consecutive items of at most `most` bytes in total; a larger item is alone.
+    """Yield lists of consecutive items of at most `most` bytes in total, or of one larger item.
 
     Args:
         count: largest number of items in a list.
@@ -190,7 +190,7 @@ class PieceStream(ReadStream):
     """A stream that is read piece by piece; subclasses implement `next_piece`.
 
     Attributes:
-        ahead: bytes that were read from the store, but that the caller has not read yet.
+        ahead: bytes received from the store that the caller has not read yet.
     """
 
     ahead = memoryview(b"")
@@ -211,7 +211,7 @@ class PieceStream(ReadStream):
 
 
 class _Range(PieceStream):
-    """A part of an object, read by several requests."""
+    """A range of an object, read by one request for each piece."""
 
     def __init__(self, store: ObjectStore, key: str, start: int, end: int) -> None:
         self._store = store
@@ -227,7 +227,7 @@ class _Range(PieceStream):
 
 
 class PieceReader:
-    """A stream of pieces that withholds the last piece until the iterator has ended.
+    """A stream of an iterator's pieces that withholds the last piece until the iterator has ended.
 
     After the last piece, the iterator may still check all of the bytes. If this check raises an
     error, the last piece is never sent, so the server does not accept an incorrect body.

@@ -1,4 +1,4 @@
-"""The requests of Azure's SDK, and how it is set up; importing this module loads the SDK."""
+"""Sets up Azure's SDK and sends requests through it; importing this module loads the SDK."""
 
 import logging
 import os
@@ -57,7 +57,7 @@ _DOCUMENTS = {
     ("GET", "list"): ("EnumerationResults", "Blobs", "NextMarker"),
     ("POST", "userdelegationkey"): ("UserDelegationKey", "SignedExpiry", "Value"),
 }
-"""For each method and value of the parameter ``comp``: the answer's root and required elements."""
+"""Root and required elements of responses, by method and value of the parameter ``comp``."""
 
 PAGE_SIZE = 1_000
 
@@ -126,7 +126,7 @@ class AzureClient:
     ) -> tuple[bytes, str]:
         """Return bytes ``[start, start + length)`` as they are stored, and the blob's ETag.
 
-        A range past the end gives no bytes and no ETag (``b""``, ``""``).
+        The result for a range past the end is ``b"", ""``.
 
         Args:
             length: length of the range; ``None`` reads to the end.
@@ -164,7 +164,7 @@ class AzureClient:
         download = self._blob(name, version_id).download_blob(
             max_concurrency=1, decompress=False, raw_response_hook=answers.append, **options
         )
-        if not download.size:  # the SDK does not read the answer, so its connection stays open
+        if not download.size:  # the SDK does not read the response, so its connection stays open
             answers[-1].http_response.internal_response.close()
         found = download.properties
         contract.check_matching(etag, name, str(found.etag or ""), md5_of(found))
@@ -218,8 +218,8 @@ class AzureClient:
 
         Args:
             block: name of the block; the names of all blocks of a blob have the same length.
-            md5: MD5 of the bytes in Base64, which the store verifies; then the request is not
-                repeated after a failure, since the body may be a stream.
+            md5: MD5 of the bytes in Base64, which the store verifies. With an MD5, a failed request
+                is not retried, since the body may be a stream.
         """
         options: dict[str, Any] = {"headers": {"Content-MD5": md5}, **_ONCE} if md5 else {}
         self._blob(name).stage_block(block, body, length=size, **self._encryption, **options)
@@ -265,7 +265,7 @@ class AzureClient:
         options: dict[str, Any] = {"delete_snapshots": "include", "raise_on_any_failure": False}
         try:
             answers = list(self._container.delete_blobs(*(blobs or names), **options))
-        except (ValueError, AttributeError) as error:  # the SDK could not parse the answers
+        except (ValueError, AttributeError) as error:  # the SDK could not parse the responses
             raise responses.UnusableAnswerError("it is not one to a batch of deletions") from error
         if len(answers) != len(names):
             raise responses.UnusableAnswerError("it does not answer each request of a batch")
@@ -325,7 +325,7 @@ def md5_of(blob: BlobProperties) -> str:
 
 
 def _once(condition: Condition) -> dict[str, Any]:
-    """Return options that prevent the SDK from repeating a conditional request; else no options."""
+    """Return the options for a condition; with one, they also turn off retries."""
     options = _options_of(condition)
     return options | _ONCE if options else options
 
@@ -342,7 +342,7 @@ def _options_of(condition: Condition) -> dict[str, Any]:
 
 
 class _Retry(ExponentialRetry):
-    """The SDK's retry policy with lakecli's delays; it closes a response before a new attempt."""
+    """The SDK's retry policy with lakecli's delays; closes a failed response before a retry."""
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
         """Return the seconds to wait before the next attempt."""
@@ -369,7 +369,7 @@ _FAILED = re.compile(": Authentication failed: (.+)")
 
 
 class _Login:
-    """The caller's identity. It reports a missing login immediately; the SDK alone would retry."""
+    """A credential of the SDK that converts its errors, so that a missing login is not retried."""
 
     def __init__(self, credential: TokenCredential) -> None:
         self._credential = credential
@@ -402,12 +402,12 @@ class _Login:
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse an answer that is not the listing, block list, key or range that was requested.
+    """Raise an error unless a response is the listing, block list, key or range that was requested.
 
     Raises:
-        UnusableAnswerError: the answer is another document, or does not say whether more pages
+        UnusableAnswerError: the response is another document, or does not say whether more pages
             follow.
-        RangeIgnoredError: the answer is a whole blob, whose connection the SDK would leave open.
+        RangeIgnoredError: the response is a whole blob, whose connection the SDK would leave open.
     """
     request = answer.request
     if stream and "x-ms-range" in request.headers and answer.status_code == HTTPStatus.OK:

@@ -1,6 +1,6 @@
-"""Credentials and endpoint of a storage account, and the signing of URLs.
+"""Finds the credentials and the endpoint of a storage account, and signs URLs.
 
-Signed URLs have shared access signatures (SAS) for single blobs, in a version that every account
+Presigned URLs have shared access signatures (SAS) for single blobs, in a version that every account
 and emulator accepts; the SDK can sign only with the newest version. With the key of an account,
 ``fs presign`` does not load the SDK, which would take longer than the rest of the command.
 
@@ -8,8 +8,7 @@ Credentials come from the variables that Azure's tools read, in this order:
 ``AZURE_STORAGE_CONNECTION_STRING``, ``AZURE_STORAGE_KEY``, ``AZURE_STORAGE_SAS_TOKEN``, then
 whatever `DefaultAzureCredential` finds: a service principal in ``AZURE_CLIENT_ID`` and related
 variables, a workload identity, or the login of ``az``. ``AZURE_STORAGE_ACCOUNT`` names the account
-of the key or token, and ``AZURE_STORAGE_SERVICE_ENDPOINT`` its endpoint, if that is not the usual
-one.
+of the key or token, and ``AZURE_STORAGE_SERVICE_ENDPOINT`` an endpoint other than the usual one.
 """
 
 import re
@@ -179,7 +178,7 @@ def describe(login: AzureLogin, variables: Mapping[str, str]) -> Access:
 
 
 def _end_of(sas_token: str) -> datetime | None:
-    """Return when a SAS token expires; ``None`` if a policy of the container decides the time."""
+    """Return when a SAS token expires; ``None`` if the token does not say."""
     try:
         end = datetime.fromisoformat(parse_qs(sas_token)["se"][0])
     except (KeyError, ValueError):
@@ -286,7 +285,7 @@ def _signature(key: str, text: str) -> str:
 
 
 def _headers_of(request: PresignRequest) -> dict[str, str]:
-    """Return the headers that a client must send with a URL; for a PUT, also the blob type."""
+    """Return the headers that a client must send in a PUT; a GET needs none."""
     if request.method != "PUT":
         return {}
     headers = {"x-ms-blob-type": "BlockBlob"}

@@ -104,7 +104,7 @@ NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}",
 
 
 class AzureTranslator(Translator):
-    """Converts the SDK's errors about one container to lakecli's."""
+    """Converts the SDK's errors about one container and its blobs to lakecli's."""
 
     again = "wait and repeat the command, or check the account's name and the network"
     by_class = _BY_CLASS

@@ -1,15 +1,15 @@
-"""Names of blobs and their order, keys of their metadata, and their versions.
+"""Rules for names of blobs and their order, for keys of metadata, and for versions.
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
-and ``..`` are resolved, and dots at the end of a segment are removed. A key with such a name would
-refer to another blob, so lakecli neither writes nor deletes it. A listed blob with dots at the end
-of a segment can be read; the SDK's client cannot request the other names. A slash at the end is
-kept: directory markers have one.
+and ``..`` are resolved, and dots at the end of a segment are removed. Such a name would refer to
+another blob, so lakecli neither writes nor deletes it. Only a listed blob with dots at the end of a
+segment can be read, because the SDK cannot request the other names. A slash at the end of a name is
+kept, because directory markers have one.
 
-Azure orders names by their UTF-16 units: characters beyond U+FFFF come before those from U+E000 on;
-everything else is in byte order. Accounts with directories (a hierarchical namespace) list the
-contents of a directory right after its name, before longer names that begin with it. Sorting such a
-listing would require the whole directory in memory, so this order is an error.
+Azure orders names by UTF-16 code units: characters beyond U+FFFF come before those from U+E000 on.
+Otherwise this is byte order. Accounts with directories (a hierarchical namespace) list the contents
+of a directory right after its name, before longer names that begin with it. Sorting such a listing
+would require the whole directory in memory, so this order is an error.
 
 For conditions, the version of a blob is its ETag; version IDs name the old versions that Azure
 keeps.
@@ -144,7 +144,7 @@ def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> It
 
 
 def version_of(etag: object) -> Version:
-    """Return an ETag without its quotes; refuse an empty one, which would not be a condition."""
+    """Return an ETag without quotes; raise an error if it is empty, and so not a condition."""
     version = Version(etag_of(str(etag or "")))
     if not version:
         raise UnusableAnswerError("it has no ETag")

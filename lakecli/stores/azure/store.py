@@ -4,12 +4,11 @@ Built on azure-storage-blob and azure-identity, which the first request loads. C
 endpoint come from the variables of Azure's own tools; see `credentials`. A version is an ETag
 without its quotes.
 
-Conditional writes are sent once: a repetition could find the effect of the first attempt, and
-report a successful write as failed. Their callers read the object back. The SDK repeats every other
-request.
+Conditional writes are sent once: a retry could fail because the first attempt succeeded. So the
+callers read the object back. The SDK retries every other request.
 
-Azure lacks three features: some names are impossible (see `names`); to read from the end, the size
-is requested first; and to list after a key, the names before it are listed and skipped.
+Azure lacks three features. Some names are impossible; see `names`. Reading from the end requires a
+request for the size first. Listing after a key lists the names before the key, too, and skips them.
 """
 
 from __future__ import annotations
@@ -186,8 +185,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
     def renew(self, key: str) -> None:
         """Give an object a new time and version by writing its metadata again.
 
-        A copy is not safe: the store may finish the copy later or never, and the object would be
-        empty until then.
+        Copying the object onto itself is not safe: the store may finish the copy later or never,
+        and the object would be empty until then.
         """
         for _ in range(TRIES):
             with suppress(ConditionFailed), self.translated(key) as full:

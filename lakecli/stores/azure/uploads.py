@@ -136,7 +136,7 @@ class AzureUploads:
                     yield UnfinishedUpload(key, UploadId(upload), _time(started))
 
     def _find(self, key: str, upload: UploadId) -> dict[int, _Block]:
-        """Return the parts of an upload by number; of a part sent several times, the last one."""
+        """Return the parts of an upload by number; of a repeated part, the last one sent."""
         blocks = self._blocks(key)
         if upload not in {alive for alive, _ in _alive(blocks)}:
             raise _unknown(key)
@@ -147,7 +147,7 @@ class AzureUploads:
         return found
 
     def _blocks(self, key: str) -> list[_Block]:
-        """Return the blocks of lakecli's uploads of a key; skip the blocks of other programs."""
+        """Return the blocks of lakecli's uploads of a key, without blocks of other programs."""
         found: list[_Block] = []
         with suppress(ObjectNotFound), self._store.translated(key) as full:
             for block in self._store.sdk().staged(full):

@@ -1,7 +1,7 @@
 """The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
 
-Generations are always given as numbers: for the SDK, ``None`` means "no condition", and it also
-reports ``None`` after a download if a proxy removed the header.
+Conditions always have a generation as a number: for the SDK, ``None`` means "no condition". The SDK
+also reports ``None`` after a download if a proxy removed the header.
 """
 
 import re
@@ -52,7 +52,7 @@ _NO_SUCH_METHOD = frozenset(
         HTTPStatus.NOT_IMPLEMENTED,
     }
 )
-"""Statuses that may mean that a server has no multipart uploads, unless the answer is XML."""
+"""Statuses of servers without multipart uploads, unless the body of the response is XML."""
 
 
 class ObjectPiece(NamedTuple):
@@ -152,7 +152,7 @@ class GsClient:
     def _sending(
         self, blob: Blob, generation: int | None, retry: "_Attempts | None"
     ) -> dict[str, Any]:
-        """Return the SDK's options for a write that requires this generation of the object."""
+        """Return the SDK's options for a write; `generation` is the condition (``None``: none)."""
         return {
             "content_type": blob.content_type,
             "if_generation_match": generation,
@@ -213,7 +213,7 @@ class GsClient:
     ) -> list[tuple[str, int, str]]:
         """Delete objects; see `SdkClient.delete`.
 
-        If a server does not answer each request of a batch, the deletions are sent one by one.
+        If the response to a batch does not have a part for each deletion, they are sent one by one.
         """
         generations = [generation_for(Match(version)) for version in versions]
         wanted = list(zip(names, generations or [None] * len(names), strict=True))
@@ -231,14 +231,14 @@ class GsClient:
         return failed
 
     def _delete_batch(self, wanted: Sequence[tuple[str, int | None]]) -> Sequence[int]:
-        """Delete objects by one request; return a status for each deletion that was answered."""
+        """Delete objects by one request; return the status of each deletion that has a response."""
         try:
             with _Deletions(self._client, self._retry) as deletions:
                 for name, generation in wanted:
                     self._bucket.delete_blob(
                         name, if_generation_match=generation, timeout=self._timeout, retry=None
                     )
-        except ValueError:  # the SDK could not parse the answer as one to a batch
+        except ValueError:  # the SDK could not parse the response as one to a batch
             return ()
         return [answer.status_code for answer in deletions.answers]
 
@@ -331,7 +331,7 @@ class GsClient:
         return HTTPStatus.NO_CONTENT
 
     def _check_deleted(self, name: str, generation: int | None) -> None:
-        """Check that a deleted object is gone: a server without batches may send any answer.
+        """Check that a deleted object is gone: some servers without batches report any success.
 
         Raises:
             UnusableAnswerError: the object still exists.
@@ -353,7 +353,7 @@ def md5_of(blob: Blob) -> str:
 
 
 class _CountedStream:
-    """A body of unknown size for the SDK's upload; it counts its position and is read in chunks."""
+    """A body of unknown size for the SDK's upload, which needs its position."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
@@ -376,7 +376,7 @@ class _CountedStream:
 
 
 class _Attempts(Retry):
-    """Repeats a request after a transient failure, a limited number of times.
+    """Retries a request after transient failures, up to a number of attempts.
 
     Args:
         may_repeat: a function that is called before each repetition, and returns whether to repeat.
@@ -394,7 +394,7 @@ class _Attempts(Retry):
     def __call__(
         self, func: Callable[..., Any], on_error: Callable[[Exception], Any] | None = None
     ) -> Callable[..., Any]:
-        """Return a function that calls `func` and repeats the call after transient failures."""
+        """Return a function that calls `func`, and calls it again after transient failures."""
         del on_error  # unused
         repeat = super().__call__
 
@@ -475,14 +475,14 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 def _check_answer(
     answer: requests.Response, *_: object, stream: bool = False, **__: object
 ) -> None:
-    """Refuse a JSON answer that does not describe a listing, an object or a bucket."""
+    """Raise `UnusableAnswerError` for a JSON response that is not the requested document."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:
         return
     method = answer.request.method
     if method == "DELETE" and answer.content.strip() == b"null":
-        return  # the answer of some servers to a deletion; Google's answer has no body
+        return  # the response of some servers to a deletion; Google's response has no body
     is_read = method == "GET"
     is_listing = is_read and _LISTING_PATH.search(url.path) is not None
     if is_read or answer.content:

@@ -1,4 +1,4 @@
-"""Application default credentials, the endpoint of Google's storage, and the signing of URLs.
+"""Finds application default credentials and the endpoint of Google's storage, and signs URLs.
 
 The key of a service account is read from its file without the SDK: loading the SDK would take
 longer than the rest of ``fs presign``. URLs are signed by V4 signing.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lakecli.stores.answer_limits import AnswerLimits
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-"""Scopes for signing through IAM; the bucket's permissions still limit what requests may do."""
+"""OAuth scopes of the credentials; signing through IAM needs them."""
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _UNKNOWN = "the application default credentials"
@@ -78,11 +78,11 @@ class Signer(NamedTuple):
 
 
 def signer_of_file() -> Signer | None:
-    """Return the signer with the key in the file that ``GOOGLE_APPLICATION_CREDENTIALS`` names.
+    """Return a signer with the key in the file that ``GOOGLE_APPLICATION_CREDENTIALS`` names.
 
     Returns:
-        The signer; ``None`` if the file is missing, or is not the key of a service account. Then
-        the SDK uses the file, or reports why it cannot.
+        ``None`` if the file is missing, or is not the key of a service account. The SDK then uses
+        the file, or reports why it cannot.
     """
     try:
         with open(os.environ.get(VARIABLE, ""), encoding="utf-8") as file:  # noqa: PTH123 - as given
@@ -123,7 +123,7 @@ def _signing_with(pem: str) -> Callable[[bytes], bytes]:
 
 
 def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: ANN401 - one of the SDK's many classes
-    """Return a signer that uses the SDK's credentials: their own key, or else Google's IAM.
+    """Return a signer for the SDK's credentials, with their own key or else through Google's IAM.
 
     Raises:
         Unsupported: the credentials are those of a user, and a user cannot sign.
@@ -152,7 +152,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
 
 
 def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-    """Wrap `sign` so that a refusal by IAM is explained.
+    """Wrap `sign` to convert a refusal by Google's IAM to an error that explains it.
 
     If the SDK's error has a cause, the connection failed, and the error is not a refusal.
     """
@@ -175,12 +175,12 @@ def _explaining(sign: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
 
 
 class GsLogin:
-    """The caller's identity, found on first use. Safe to share between threads.
+    """The caller's credentials, found on first use. Safe to share between threads.
 
     Args:
-        check_writes: ``None``: use the credentials that are found. A function: send requests
-            without credentials, and call the function with the method of each request; it raises
-            an error to refuse the request.
+        check_writes: ``None`` to use the caller's credentials. Otherwise requests are sent without
+            credentials, and this function is called with the method of each request; it raises an
+            error to refuse the request.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class GsLogin:
 
     @property
     def endpoint(self) -> str:
-        """URL of the server that signed URLs name."""
+        """URL of the server, for requests of the XML API and for presigned URLs."""
         if self._signer is None and not self.emulator:
             self.credentials  # noqa: B018 - finding them determines the domain
         return self.emulator or f"https://storage.{self._domain}"
@@ -253,7 +253,7 @@ class GsLogin:
             return self._credentials
 
     def signer(self) -> Signer:
-        """Return the signer: the service account's own key, or else Google's IAM.
+        """Return a signer that uses the service account's own key, or else Google's IAM.
 
         Raises:
             Unsupported: the credentials are those of a user, and a user cannot sign.

@@ -28,7 +28,7 @@ from lakecli.stores.cloud_errors import (
 from lakecli.stores.contract import BucketNotFound, NotAllowed
 
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
-"""HTTP statuses of failures that may be gone at the next attempt."""
+"""HTTP statuses of transient failures."""
 
 _LOG_IN = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
@@ -119,7 +119,7 @@ class GsTranslator(Translator):
     order_hint = "use a server that lists in byte order"
 
     def action_for(self, text: str) -> str:
-        """Return a hint for a refusal: other permissions, or another login."""
+        """Return a hint for a refusal: change the permissions, or log in as another user."""
         return f"{permission_hint(text)}; or {_LOG_IN}"
 
     def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:

@@ -1,4 +1,4 @@
-"""Versions of objects: generations, the numbers by which Google Cloud Storage names them."""
+"""Converts between versions and generations, the version numbers of Google Cloud Storage."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ NO_GENERATION = 1
 
 
 def generation_of(version_id: str) -> int | None:
-    """Return the generation to read; ``None``: the current one."""
+    """Return the generation with a version ID; ``None`` for the ID ``""``: the current one."""
     return generation_for(Match(Version(version_id))) if version_id else None
 
 
@@ -32,7 +32,7 @@ def generation_for(condition: Condition) -> int | None:
 
 
 def version_of(blob: "Blob") -> Version:
-    """Return the version of an object that the SDK describes."""
+    """Return the version of an object; raise `UnusableAnswerError` if it has no generation."""
     try:
         return Version(str(int(blob.generation)))
     except (TypeError, ValueError):  # without a generation, a write would have no condition

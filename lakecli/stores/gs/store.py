@@ -3,9 +3,8 @@
 Built on google-cloud-storage, which the first request loads. The SDK determines credentials,
 endpoint, proxies and certificates; see `credentials`. A version is a generation.
 
-Conditional writes are sent once: a repetition could find the effect of the first attempt, and
-report a successful write as failed. Their callers read the object back. Every other request is
-repeated by the policy `retry.REQUESTS`.
+Conditional writes are sent once: a retry could fail because the first attempt succeeded. So the
+callers read the object back. Every other request is retried by the policy `retry.REQUESTS`.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
 
-        If the response does not name the generation, the number of the current generation is
-        requested, and this generation is read.
+        If the response lacks the generation, the current generation is requested first, and then
+        read.
 
         Raises:
             IntegrityError: the bytes do not have the checksum that the store keeps.
@@ -237,7 +236,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return url if request.may_be_unsigned else url.signed(signer.sign(text.encode()))
 
     def _find_signer(self) -> tuple[Signer, str]:
-        """Return the signer and the URL of the server; the signer raises lakecli's errors."""
+        """Find and keep the signer, which raises lakecli's errors, and the server's URL."""
         with self.translated():
             self._login.emulator  # noqa: B018 - report a wrong address before missing credentials
             found = self._login.signer()
@@ -292,8 +291,8 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _info_of(self, blob: Blob) -> ObjectInfo:
         """Return the properties of an object.
 
-        Its ``etag`` is the MD5 of its bytes, which lakeFS also records, and which does not change
-        with the metadata. A composed object has no MD5, so its ``etag`` is the store's ETag.
+        The ``etag`` is the MD5 of the bytes, as in lakeFS: unlike Google's ETag, it does not change
+        with the metadata. A composed object has no MD5, so its ``etag`` is Google's ETag.
         """
         from lakecli.stores.gs.client import md5_of
 
@@ -307,7 +306,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
 
 
 class _ObjectStream(PieceStream):
-    """An object as a file: read piece by piece from one generation, and verified at the end.
+    """A file that reads one generation of an object piece by piece, and verifies its checksum.
 
     The constructor raises the errors of `ObjectStore.open`. Reading raises `Unreachable` if the
     connection broke in each attempt, `IntegrityError` for bytes without the checksum that the store

@@ -1,7 +1,7 @@
 """Multipart uploads on Google Cloud Storage, which another process can resume.
 
-The XML API has the multipart uploads of S3, with two differences: parts are joined without a
-condition, and unfinished uploads are kept and billed until a lifecycle rule deletes them.
+The XML API has S3's multipart uploads, with two differences: parts cannot be joined on a condition,
+and unfinished uploads are kept and billed until a lifecycle rule deletes them.
 """
 
 from base64 import b64encode
@@ -153,7 +153,7 @@ class GsUploads:
 
 
 class _Body:
-    """A stream that can be sent again from its beginning: the SDK may have to log in and repeat."""
+    """A body that the SDK can send again from its beginning, after it has logged in."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

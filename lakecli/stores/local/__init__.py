@@ -1,4 +1,4 @@
-"""A directory on this machine.
+"""A directory on this machine as an object store.
 
 ::
 

@@ -11,8 +11,8 @@ this user may enter the directory ``<name>``, so that no one else can put a symb
 Temporary files that killed processes left behind are found by their age and by their locks. A
 process has a shared lock on each temporary file that it writes, and on each directory of such files
 that it has created; the lock ends with the process. A file that is older than a day and not locked
-is a leftover. On a file system without such locks nothing is removed, because it is unknown whether
-a file is in use.
+is a leftover. On a file system without such locks nothing is removed, because any file may be in
+use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory, 
 from lakecli.stores.local.files import closing
 
 EARLY = 64 << 20
-"""Bytes of small files after which a thread starts to write them to disk, before `flush`."""
+"""Number of bytes in small files after which a thread syncs them early, before `flush`."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
@@ -47,7 +47,7 @@ class LocalBatch:
     """A batch of writes to a directory; see `contract.WriteBatch`.
 
     Files are written to temporary names without a sync. `flush` syncs all of them together, gives
-    them their final names and syncs the names, so a crash leaves only temporary files and whole
+    them their final names and syncs the names, so a crash leaves only temporary files and complete
     objects. Only one thread at a time writes a small file: on one file system several threads are
     no faster.
     """
@@ -57,21 +57,21 @@ class LocalBatch:
         with root.translated("temporary files"):
             self._temporaries = root.open_directory(TEMPORARY, create=True)
         self._lock = Lock()
-        """Protects all attributes below; also locked while a small file is written."""
+        """Protects the attributes below; also held while a small file is written."""
         self._written = 0
         self._flushing = Lock()
         self._open_dirs: dict[bool, StagingDirs] = {}
-        """The staging directories in use, by kind: for `put_content` (``True``), for `put_new`."""
+        """The staging directories in use: for `put_content` (key ``True``) and for `put_new`."""
         self._unpublished_dirs: list[StagingDirs] = []
         """All staging directories whose files do not have their final names yet."""
         self._own: StagingDirs | None = None
         """The staging directory for temporary objects, kept until all of them have final keys."""
         self._spools: set[str] = set()
-        """The temporary objects that have no final key yet."""
+        """Paths of the temporary objects that have no final key yet."""
         weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished_dirs)
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Write `body` to a temporary file."""
+        """Write `body` to a temporary file for a new key; `flush` publishes it."""
         self._put(key, body, is_content=False)
 
     def put_content(self, key: str, body: bytes) -> None:
@@ -106,16 +106,16 @@ class LocalBatch:
             Thread(target=self._write_out, name="write-out", daemon=True).start()
 
     def _write_out(self) -> None:
-        """Sync the file system, so that the next flush has less to wait for.
+        """Sync the file system, so that the next `flush` takes less time.
 
-        If this sync fails, the next flush reports the error, too, because it syncs a descriptor
+        If this sync fails, the next `flush` also reports the error, because it syncs a descriptor
         that was opened before.
         """
         with suppress(OSError, LakeError), closing(self._files.open_root()) as root:
             files.sync_file_system(root)
 
     def _open(self, *, is_content: bool) -> StagingDirs:
-        """Return the staging directories that receive files of one kind; call with the lock."""
+        """Return the staging directories for files of one kind; the caller holds the lock."""
         if is_content not in self._open_dirs:
             self._open_dirs[is_content] = self._new_dirs(is_content=is_content)
         return self._open_dirs[is_content]
@@ -126,7 +126,7 @@ class LocalBatch:
         return made
 
     def spool(self) -> tuple[str, BinaryIO]:
-        """Open a temporary file for an object whose key is still unknown; the caller closes it."""
+        """Open a temporary file for an object of unknown key; the caller closes the file."""
         with self._files.translated("temporary files"), self._lock:
             self._own = self._own or self._new_dirs(is_content=True)
             temporary, descriptor = self._files.create_temporary(self._own.descriptor)
@@ -134,10 +134,10 @@ class LocalBatch:
         return temporary, os.fdopen(descriptor, "wb")
 
     def adopt(self, key: str, temporary: str) -> None:
-        """Give a closed temporary file its final key, the digest of its bytes.
+        """Give a closed temporary file its final key, derived from the digest of its bytes.
 
-        Then `flush` publishes it. An existing object is kept if it has the same size, and replaced
-        otherwise.
+        `flush` publishes the object. An existing object is kept if it has the same size, and
+        replaced otherwise.
         """
         names = split_key(key)
         with self._files.translated(key), self._lock:
@@ -164,9 +164,9 @@ class LocalBatch:
                 self._spools.remove(temporary)
 
     def flush(self) -> Collection[str]:
-        """Sync everything written so far, then give it the final names, then sync the names.
+        """Sync all files written so far, give them their final names, and sync the names.
 
-        After an error, files without their final names are kept for another flush. After a failed
+        After an error, files without their final names are kept for another `flush`. After a failed
         sync they are dropped, because the next sync could succeed although data was lost.
         """
         with self._flushing:
@@ -213,7 +213,7 @@ def _clean_up(owner: int, temporaries: int, all_dirs: Sequence[StagingDirs]) -> 
 
 
 class StagingDirs:
-    """The new files of a batch until its next flush, in staging directories.
+    """The new files of a batch before its next flush, in staging directories.
 
     Args:
         is_content: whether the keys determine the contents, so that an object of a different size
@@ -237,7 +237,7 @@ class StagingDirs:
         return sum(map(len, self._names.values()))
 
     def write(self, parent: bytes, name: bytes, body: bytes) -> None:
-        """Write a new file whose final directory is `parent`, unless its name is already taken."""
+        """Write a new file whose final directory is `parent`, unless the final name exists."""
         path = self._place(parent) + b"/" + name
         try:
             descriptor = os.open(path, files.CREATE_NEW, files.FILE_MODE, dir_fd=self.descriptor)
@@ -253,7 +253,7 @@ class StagingDirs:
         self._names.setdefault(parent, []).append(name)
 
     def take(self, parent: bytes, name: bytes, temporary: str, source: int) -> None:
-        """Move a finished file here from the directory `source`, unless its name is taken."""
+        """Move a finished file here from the directory `source`, unless the final name exists."""
         path = self._place(parent) + b"/" + name
         if files.status_of(self.descriptor, path) is not None:
             os.unlink(temporary, dir_fd=source)
@@ -292,7 +292,7 @@ class StagingDirs:
                     files.sync_file(descriptor)
 
     def publish(self, *, sync: bool) -> None:
-        """Give all files their final names, as `RootDirectory.publish` does.
+        """Give all files their final names; see `RootDirectory.publish`.
 
         After an error, the files without their final names are kept.
 
@@ -324,7 +324,7 @@ class StagingDirs:
                 files.sync_names(target)
 
     def _move(self, place: bytes, components: list[bytes], *, sync: bool) -> bool:
-        """Rename a staging directory to the final one; return ``False`` if the final one exists."""
+        """Rename a staging directory to the final directory; return ``False`` if that exists."""
         with self._files.opened(components[:-1], create=True, sync=sync) as above:
             name = components[-1]
             try:
@@ -340,7 +340,7 @@ class StagingDirs:
         return True
 
     def remove(self) -> None:
-        """Remove all files that do not have their final names, and their directory."""
+        """Remove all files without their final names, and the directory that contains them."""
         with suppress(OSError):
             remove_all(self.descriptor)
         os.close(self.descriptor)
@@ -349,7 +349,7 @@ class StagingDirs:
 
 
 def clear_temporaries(root: RootDirectory, *, before_ns: int) -> int:
-    """Remove leftovers that have not changed since `before_ns` (unix nanoseconds); return how many.
+    """Remove leftovers that have not changed since `before_ns`; return how many.
 
     Files that cannot be locked or removed are kept: another process may use them, the file system
     may have no locks, or they may belong to another user.
@@ -389,7 +389,7 @@ def _changed_at(descriptor: int) -> int:
 
 
 def remove_all(descriptor: int) -> int:
-    """Remove the files in a directory and in its subdirectories; return how many."""
+    """Remove all files below a directory, and its subdirectories; return the number of files."""
     removed = 0
     for name in files.names_in(descriptor):
         status = files.status_of(descriptor, name)

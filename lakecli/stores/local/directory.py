@@ -1,4 +1,4 @@
-"""Access to the files of a local namespace: only below the root, and only to whole files.
+"""Access to the files of a local namespace: only below the root, and only complete files.
 
 ::
 
@@ -42,8 +42,7 @@ def split_key(key: str) -> list[bytes]:
     """Split a key into the names of directories and of a file.
 
     Raises:
-        UsageError: no file can have this key. This never happens for lakecli's own keys, which are
-            digests and percent-encoded names.
+        UsageError: no file can have this path. All of lakecli's own keys are possible paths.
     """
     path = key_bytes(key)
     names = path.split(b"/")
@@ -59,7 +58,7 @@ def split_key(key: str) -> list[bytes]:
 
 
 def is_possible_path(path: bytes) -> bool:
-    """Return whether the components of a path are possible names of directories and a file."""
+    """Return whether all components of a path are possible names of files."""
     names = path.split(b"/")
     is_short = len(path) <= MAX_NAME_SIZE or max(map(len, names)) <= MAX_NAME_SIZE
     return is_short and _SPECIAL.isdisjoint(names) and b"\0" not in path
@@ -70,8 +69,8 @@ class RootDirectory:
 
     Args:
         root: absolute path; may itself be a symbolic link, since the user named it.
-        clock_ns: a function that returns nanoseconds since the epoch. They become part of an
-            object's version; see `stamp`.
+        clock_ns: a function that returns unix nanoseconds, which become part of an object's
+            version; see `stamp`.
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
@@ -82,7 +81,7 @@ class RootDirectory:
 
     @contextmanager
     def translated(self, what: str) -> Iterator[None]:
-        """Convert `OSError` to lakecli's errors; `what` names the file in messages."""
+        """Convert an `OSError` of the block, as `translate` does."""
         try:
             yield
         except OSError as error:
@@ -128,7 +127,7 @@ class RootDirectory:
             ) from error
 
     def make_root(self) -> None:
-        """Create the root and its missing parents, durably.
+        """Durably create the root and its missing parents.
 
         Raises:
             BucketNotFound: a file has the name of the root or of a parent.
@@ -170,7 +169,7 @@ class RootDirectory:
     def opened(
         self, names: Sequence[bytes], *, create: bool = False, sync: bool = True
     ) -> AbstractContextManager[int]:
-        """Open a directory, and close it at the end of a ``with`` block; see `open_directory`."""
+        """Open a directory for a ``with`` block; see `open_directory`."""
         return files.closing(self.open_directory(names, create=create, sync=sync))
 
     def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
@@ -202,14 +201,14 @@ class RootDirectory:
                 return name, descriptor
 
     def now_ns(self) -> int:
-        """Return the namespace's current time in unix nanoseconds."""
+        """Return the time of the namespace's clock in unix nanoseconds."""
         return self._clock_ns()
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
-        """Set a file's modification time to now, with a finer resolution than the kernel's clock.
+        """Set a file's modification time to now, or to `later_than` plus one nanosecond if later.
 
-        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused immediately, so two
-        versions of a small object could otherwise look the same.
+        The kernel's clock has ticks of up to 4 ms, and inode numbers are reused immediately, so
+        without this call two versions of a small object could look the same.
         """
         now = max(self._clock_ns(), later_than + 1)
         os.utime(descriptor, ns=(now, now))
@@ -221,7 +220,7 @@ class RootDirectory:
 
     @contextmanager
     def locked(self, temporaries: int) -> Iterator[None]:
-        """Lock the namespace for the block; the lock excludes other threads and processes."""
+        """Lock the namespace against other threads and processes for the block."""
         descriptor = os.open(
             LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, files.FILE_MODE, dir_fd=temporaries
         )
@@ -230,7 +229,7 @@ class RootDirectory:
             yield
 
     def remove_own(self) -> None:
-        """Remove the lock and the directory of temporary files, if lakecli has no other files here.
+        """Remove lakecli's lock file and its directories, if they contain no other files.
 
         Never call this in a repository's namespace: another process could then lock the removed
         file.
@@ -307,8 +306,8 @@ class KeptDirectory(RootDirectory):
     """A root for reading in one thread, which keeps the directory of the last file open.
 
     If files are read in key order, each directory is opened only once. If a directory is replaced
-    during the reading, files of the old one are read: use this only for files that never change.
-    The caller must close it.
+    while it is open, files of the old directory are read, so use this only for files that never
+    change. The caller closes the instance.
     """
 
     _parent = -1

@@ -12,7 +12,7 @@ from lakecli.base.os_errors import CANNOT_SYNC
 from lakecli.stores.contract import ObjectInfo, Version
 
 _SYNCFS = "syncfs"
-"""The name of the Linux system call; tests replace it with a name that does not exist."""
+"""The name of the C function; tests replace it with a name that does not exist."""
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
@@ -27,7 +27,7 @@ CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class closing:  # noqa: N801 - as in contextlib, which closes objects
-    """Closes a descriptor at the end of a block."""
+    """A context manager that closes a descriptor."""
 
     __slots__ = ("_descriptor",)
 
@@ -63,12 +63,12 @@ def status_of(parent: int, name: bytes | str) -> os.stat_result | None:
 
 
 def version_of(status: os.stat_result) -> Version:
-    """Return the version of an object, made from the status of its file."""
+    """Return the version of an object: time, inode and size of its file."""
     return Version(f"{status.st_mtime_ns:x}-{status.st_ino:x}-{status.st_size:x}")
 
 
 def info_of(key: str, status: os.stat_result) -> ObjectInfo:
-    """Return the properties of an object, made from the status of its file."""
+    """Return the properties of an object, taken from the status of its file."""
     modified_at = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
     return ObjectInfo(key, status.st_size, modified_at, version_of(status))
 
@@ -96,7 +96,7 @@ def read_range(descriptor: int, start: int, size: int) -> bytes:
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte: a system call writes at most 2 GiB, and possibly less on a full disk."""
+    """Write all bytes; one system call writes at most 2 GiB, and less on a full disk."""
     written = os.write(descriptor, data)
     while written < len(data):
         data = memoryview(data)[written:]
@@ -132,7 +132,7 @@ def sync_names(descriptor: int) -> None:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Make all writes to the file system of `descriptor` durable, by one call; see `sync_file`.
+    """Make all writes to the file system of `descriptor` durable at once; see `sync_file`.
 
     Linux's ``syncfs`` syncs only this file system, and reports failed writes. Other systems have
     only ``sync``, which syncs all file systems and reports nothing.
@@ -163,7 +163,7 @@ def sync_published(root: str, key: str) -> None:
 
 
 def sync_all_published(root: str, keys: Sequence[str]) -> None:
-    """Make objects durable as `sync_published` does; if many, by one sync of the file system."""
+    """Make objects durable as `sync_published` does; sync the file system instead for many."""
     if len(keys) > FEW:
         _sync_path(root, OPEN_DIRECTORY, sync_file_system)
         return

@@ -1,10 +1,10 @@
-"""A directory as a bucket: one file per object, written to a temporary name and moved.
+"""The adapter of a directory: one file per object, written under a temporary name and renamed.
 
-A directory does not keep content types and metadata; the entries of a tree have them anyway. It
-cannot keep objects whose keys are not valid file names; see `directory.split_key`. An object's
-version consists of its modification time in nanoseconds, its inode and its size, which are known
-without reading the file. Each put creates a new inode, and `RootDirectory.stamp` makes the times of
-one key strictly ascending.
+A directory does not keep content types and metadata; the entries of a tree record them anyway. It
+cannot keep objects whose keys are not possible paths of files; see `directory.split_key`. An
+object's version consists of the modification time in nanoseconds, the inode and the size of its
+file, which are known without reading the file. Each write creates a new inode, and
+`RootDirectory.stamp` makes the times of one key strictly ascending.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DirectoryStore:
 
     Args:
         root: absolute path of an existing directory.
-        clock_ns: the store's clock, like `time.time_ns`.
+        clock_ns: the store's clock, a function like `time.time_ns`.
     """
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
@@ -94,7 +94,7 @@ class DirectoryStore:
         return data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version, which match because a published file never changes."""
+        """Return an object and its version, both read from one open file."""
         descriptor, status = self._open_file(key)
         with os.fdopen(descriptor, "rb") as file, self._directory.translated(key):
             return file.read(length), files.version_of(status)
@@ -113,7 +113,7 @@ class DirectoryStore:
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
     ) -> Version:
-        """Write an object; its attributes are not kept."""
+        """Write an object; attributes are ignored, because a directory cannot keep them."""
         del attributes
         return _put(self._directory, key, condition, partial(_write_body, body))
 
@@ -152,7 +152,7 @@ class DirectoryStore:
                 return None
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects under `prefix` in byte order of whole keys.
+        """Yield the objects under `prefix` in byte order of their full keys.
 
         Directories are read one at a time. Symbolic links and special files are skipped.
         """
@@ -208,7 +208,7 @@ class DirectoryStore:
             _put(self._directory, key, contract.ANY, partial(_copy_body, original))
 
     def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
-        """Raise `Unsupported`: a directory has no URLs."""
+        """Raise `Unsupported`, because files have no URLs."""
         del request, now
         raise Unsupported(
             f"cannot presign, {self.uri} is a directory of this machine: {key!r}",
@@ -216,7 +216,7 @@ class DirectoryStore:
         )
 
     def access(self) -> Access:
-        """Return the name of the user who opens the files, as credentials."""
+        """Describe the user who opens the files, as the credentials in use."""
         from lakecli.stores.capabilities import Access
 
         user = os.geteuid()
@@ -229,7 +229,7 @@ class DirectoryStore:
     def prune(self, prefix: str) -> None:
         """Remove the directory of a prefix if it is empty.
 
-        Also removes lakecli's directory of temporary files, if the namespace has no other files of
+        Also remove lakecli's directory of temporary files, if the namespace has no other files of
         lakecli.
         """
         names = key_bytes(prefix).rstrip(b"/").split(b"/")

@@ -8,7 +8,7 @@
     direct_http      sends direct requests
     connection       what the requests of one store share: settings, credentials, clients and clock
     settings         endpoint, region and static keys, from the places that AWS's tools read
-    client           the SDK's client, which reads answers within limits
+    client           the SDK's client, which reads responses within limits
     uploads          multipart uploads, which another process can resume; streams and large copies
     signing          Signature Version 4: of URLs, and in the headers of requests
     errors           converts the SDK's errors to lakecli's

@@ -1,7 +1,7 @@
-"""The SDK's client, with an HTTP client that reads answers within limits.
+"""Creates the SDK's client, with an HTTP client that limits responses.
 
-The SDK itself reads a whole answer, however long it is, and treats any other XML as an empty
-listing. Its event ``before-send`` lets another function send a request; see `SdkHttp.answer_to`.
+The SDK alone would read a response of any length, and treat other XML as an empty listing. In the
+SDK's event ``before-send``, `SdkHttp.answer_to` sends the request instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 CONNECTIONS: Final = 32
-"""Number of connections in a client's pool; if more threads send requests, they open their own."""
+"""Number of connections in a client's pool; further ones are closed after their use."""
 
 _LISTINGS: Final = {
     "ListObjectVersions": ("ListVersionsResult", "ListBucketVersionsResult", "ListBucketResult"),
@@ -51,10 +51,10 @@ _ANSWERS: Final = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
-"""The root elements of other answers. The answer that starts an upload is checked by its ID."""
+"""The root elements of other responses; only the ID of a new upload is checked elsewhere."""
 
 _WORK: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
-"""Operations that S3 answers with status 200 at once, and then with blanks until they are done."""
+"""Operations for which S3 sends status 200 at once, and then spaces until they are done."""
 
 
 def new_client(
@@ -93,8 +93,7 @@ def new_client(
 def _stay(*, context: dict[str, Any], **_: object) -> None:
     """Make the SDK believe that it has already followed a redirect to the bucket's region.
 
-    Otherwise it would loop on a server that answers every request with a redirect, as a proxy from
-    http to https does.
+    Otherwise it would loop if a server redirects every request, as a proxy from http to https does.
     """
     context.setdefault("s3_redirect", {})["redirected"] = True
 
@@ -106,7 +105,7 @@ def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, *
 
 
 def bound_answers(session: Session, limits: AnswerLimits) -> None:
-    """Limit the answers to all requests of an SDK session, including requests for credentials."""
+    """Limit the responses to all requests of an SDK session, also to those for credentials."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
@@ -130,7 +129,7 @@ class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not ty
 
 
 class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
-    """An answer whose body is read already."""
+    """A response whose body has already been read."""
 
     def __init__(self, answer: AWSResponse, body: bytes) -> None:
         super().__init__(answer.url, answer.status_code, answer.headers, answer.raw)
@@ -138,15 +137,15 @@ class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
 
     @property
     def content(self) -> bytes:
-        """The body of the answer."""
+        """The body of the response."""
         return self._body
 
 
 class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
-    """Creates parsers of answers; a malformed number or time makes an answer unusable."""
+    """Creates response parsers that raise `UnusableAnswerError` for a malformed number or time."""
 
     def create_parser(self, protocol_name: str) -> ResponseParser:
-        """Return the parser for the answers of a protocol of AWS."""
+        """Return the parser for responses in one of AWS's protocols, such as ``rest-xml``."""
         parser = super().create_parser(protocol_name)
         parse = parser.parse
 
@@ -192,7 +191,7 @@ class SdkHttp:
         """Send a request of the SDK's client; `event_name` ends with the name of the operation.
 
         Raises:
-            UnusableAnswerError: the answer is too long, or does not match the operation.
+            UnusableAnswerError: the response is too long, or does not match the operation.
         """
         operation = event_name.rpartition(".")[2]
         answer = self.send(request, is_work=operation in _WORK)
@@ -201,14 +200,15 @@ class SdkHttp:
         return answer
 
     def send(self, request: AWSPreparedRequest, *, is_work: bool = False) -> AWSResponse:
-        """Send a request; read the answer, unless it is an object that the caller streams.
+        """Send a request; read the response, unless it is an object that the caller streams.
 
         Args:
-            is_work: whether the answer may begin long before the server has finished its work.
+            is_work: whether the response may begin long before the server has finished the
+                operation.
 
         Raises:
             botocore.exceptions.HTTPClientError: the connection failed or broke.
-            UnusableAnswerError: the answer is too long.
+            UnusableAnswerError: the response is too long.
         """
         is_stream, request.stream_output = request.stream_output, True
         answer = self._session_for(request.url, is_work=is_work).send(request)
@@ -250,7 +250,7 @@ class SdkHttp:
 
 
 def _check(operation: str, body: bytes) -> None:
-    """Refuse an answer that does not match its operation."""
+    """Raise `UnusableAnswerError` if a body is not the document that the operation returns."""
     # The SDK treats the root `Error` as an error, whatever the status.
     also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
     if operation in _LISTINGS:

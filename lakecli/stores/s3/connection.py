@@ -37,7 +37,7 @@ _SOURCES: Final = {
 
 
 _BEGIN_OBJECTS: Final = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
-"""Operations with headers about the object's encryption; S3 refuses these headers in others."""
+"""Operations with headers about the object's encryption, which S3 refuses in all others."""
 
 
 class S3Connection:
@@ -73,7 +73,7 @@ class S3Connection:
     def find_region(self, bucket: str) -> str:
         """Request a bucket's region from the store, and use that region from now on.
 
-        For AWS, the answer is used. Other endpoints often answer with a placeholder, so for them a
+        AWS reports the true region. Other endpoints often report a placeholder, so for them a
         configured region takes precedence.
         """
         from botocore.exceptions import ClientError
@@ -100,7 +100,7 @@ class S3Connection:
 
     @property
     def plain_access(self) -> settings.PlainAccess | None:
-        """Static keys and the configuration; ``None`` if only the SDK can find them."""
+        """Static keys and the configuration, found without the SDK; ``None`` if only it can."""
         with self._lock:
             if not self._is_plain_sought and not self.demands.anonymous:
                 self._plain = settings.find_plain_access(
@@ -258,7 +258,7 @@ def _said_region(answer: Mapping[str, Any]) -> str:
 
 
 def _recorded(region: str) -> str:
-    """Check and return a recorded region: it becomes part of the host that receives credentials."""
+    """Check and return a recorded region, which becomes part of the host that gets credentials."""
     try:
         return region_of(region)
     except UnusableAnswerError as error:

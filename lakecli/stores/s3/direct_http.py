@@ -1,7 +1,7 @@
-"""Sends direct requests: once, without redirects, and with a size limit for each answer.
+"""Sends direct requests: once, without redirects, and with a size limit for each response.
 
-Connections are those of `http.client`. `urllib3`, which is built on it, takes more processor time
-for many small objects than the limit in ``tests/benchmarks/claims.py`` allows.
+It uses connections of `http.client`. For many small objects, `urllib3` needs more processor time
+than the limit in ``tests/benchmarks/claims.py`` allows.
 """
 
 import os
@@ -31,7 +31,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpResponse(NamedTuple):
-    """An answer that was read completely.
+    """A complete response.
 
     Attributes:
         headers: the headers, by names in lower case; the values of repeated headers are joined by a
@@ -88,7 +88,7 @@ class DirectHttp:
         *,
         limit: int | None = None,
     ) -> HttpResponse | None:
-        """Send a request, and read the answer.
+        """Send a request, and read the response.
 
         Args:
             target: path and query, percent-encoded.
@@ -96,8 +96,8 @@ class DirectHttp:
             limit: largest body of a success, in bytes; ``None`` for an object of any size.
 
         Returns:
-            The answer. ``None`` if the connection failed or broke, or if the answer is too long or
-            too slow, or does not say where it ends.
+            The response; ``None`` if the connection failed or broke, or if the response is too
+            long, too slow or of unknown length.
         """
         if self._process != os.getpid():  # a fork shares its parent's connections
             _close_all(self._idle)  # before the next line, so that no other thread takes one

@@ -6,9 +6,9 @@ requests to read, describe and create single objects, and to list buckets. It us
 configuration, credentials, proxies and certificates; with static keys, it finds them without the
 SDK. Tests compare signatures and settings with the SDK's.
 
-A method returns ``None`` unless the answer is a plain success, or plainly says that the key does
-not exist. The SDK then sends the request again with its retries, so that it handles every error and
-every special case.
+A method returns ``None`` unless the response is a plain success, or clearly says that the key does
+not exist. The caller then lets the SDK send the request again, with retries, so the SDK handles all
+errors and special cases.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 _HOST: Final = re.compile("[0-9A-Za-z:][0-9A-Za-z.:_-]*", re.ASCII)
 
 _PLAIN_KEY = re.compile(r"\w[\w.-]*(?:/[\w-][\w.-]*)*/?", re.ASCII)
-"""Keys that every HTTP client sends unchanged; all of lakecli's own keys match."""
+"""Keys that no HTTP client changes when it sends them; all of lakecli's own keys match."""
 
 _EMPTY_SHA256 = sha256().hexdigest()
 _WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
@@ -62,7 +62,7 @@ _ANSWERS = frozenset(
         HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     }
 )
-"""Statuses of refusals that are about the object, not about direct requests in general."""
+"""Error statuses that concern the object, not direct requests in general."""
 
 _CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
 _SERVER_FAULT = 500
@@ -72,18 +72,17 @@ _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 
 
 _Source = tuple[Callable[[], AccessKeys], Callable[[str], str | None]]
-"""Two functions: one returns the keys that sign, the other a setting of the SDK by its name."""
+"""A function that returns the signing keys, and one that returns a setting of the SDK by name."""
 
 
 class DirectSettings(NamedTuple):
     """The settings of direct requests about the objects of one bucket.
 
     Attributes:
-        url: the URL below which all objects are.
-        keys: a function that returns the keys that sign; they may change.
+        url: the URL that precedes the names of all objects.
+        keys: a function that returns the current signing keys.
         sends_checksums: whether objects are sent with a checksum.
-        wants_checksums: whether objects are requested with their checksums, which are then
-            compared.
+        wants_checksums: whether downloads request the object's checksum and verify it.
     """
 
     config: S3Config
@@ -142,7 +141,7 @@ def _settings_of_sdk(connection: S3Connection) -> _Source | None:
 
 
 def _is_default(setting: str | None) -> bool:
-    """Return whether the SDK uses checksums even if a request does not require them."""
+    """Return whether a checksum setting of the SDK has its default, ``when_supported``."""
     return setting is None or setting.lower() == "when_supported"
 
 
@@ -243,7 +242,7 @@ class DirectRequests:
         path = settings.url.path + full
         answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
         if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
-            return None  # without an ETag, the answer does not show that the object was written
+            return None  # without an ETag, the response does not show that the object was written
         return _CREATED.get(answer.status)
 
     def _send(
@@ -258,7 +257,7 @@ class DirectRequests:
         limit: int | None = None,
         payload: str = _EMPTY_SHA256,
     ) -> HttpResponse | None:
-        """Return the answer, or ``None`` if the SDK has to send the request."""
+        """Return the response, or ``None`` if the SDK has to send the request."""
         sent = signed_headers(
             settings.keys(),
             settings.config.region,
@@ -309,7 +308,7 @@ def _is_undamaged(body: bytes, headers: Mapping[str, str]) -> bool:
 
 
 def _is_part(span: str, answer: HttpResponse) -> bool:
-    """Return whether an answer is the requested part of the object."""
+    """Return whether a response is the requested part of the object."""
     try:
         size = size_of_part(span, answer.headers.get("content-range", ""))
     except UnusableAnswerError:

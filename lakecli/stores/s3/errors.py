@@ -77,7 +77,7 @@ _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
 _BY_CODE = {
     **BY_XML_CODE,
-    "400": Words(  # an answer without a body that would say why
+    "400": Words(  # a response without a body that would say why
         Refused, "{host} refused {operation}: {code}, {text}: {what}", "{action}"
     ),
     "BadDigest": GARBLED,
@@ -164,7 +164,7 @@ _BY_CLASS = {
 
 
 def status_of(error: "ClientError") -> int:
-    """Return the HTTP status of an answer."""
+    """Return the HTTP status of a response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
@@ -186,7 +186,7 @@ class S3Translator(Translator):
         return self.error(words, key, text=text, **_explained("DeleteObjects", code, text))
 
     def _of_answer(self, error: Any, key: str, *, may_be_absent: bool) -> LakeError | None:  # noqa: ANN401 - its class is the SDK's
-        """Return the error for an answer; only conditional writes set `may_be_absent`."""
+        """Return the error for an error response; only conditional writes set `may_be_absent`."""
         if not isinstance(getattr(error, "response", None), dict):
             return None  # not a `ClientError`
         status = status_of(error)

@@ -1,10 +1,10 @@
-"""Reading objects from S3, whole, in part, and as files; listing a bucket; and versions.
+"""Reads objects, ranges and old versions from S3, and lists buckets.
 
 Plain requests are tried first, for the reasons in `direct_requests`. If a plain request is not
 enough, the SDK sends the request again.
 
-The versions in conditions are ETags. Versions with IDs are kept by buckets that have versioning
-enabled.
+The versions in conditions are ETags. Old versions have IDs, and exist only in buckets with
+versioning enabled.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 _OF_OBJECTS: Final = frozenset({"Key", "Size", "LastModified", "ETag", "StorageClass"})
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "ARCHIVE_ACCESS", "DEEP_ARCHIVE_ACCESS"})
-"""Storage classes and tiers of intelligent tiering whose objects cannot be read."""
+"""Archive storage classes, and tiers of Intelligent-Tiering, whose objects cannot be read."""
 
 _OF_PAGES: Final = frozenset({"IsTruncated", "NextContinuationToken", "EncodingType"})
 
@@ -63,7 +63,7 @@ Page = tuple[list[ObjectInfo], str]
 
 
 def headers_of(condition: contract.Condition) -> dict[str, str]:
-    """Return the SDK's arguments for the condition of a request."""
+    """Return the SDK's keyword arguments for the condition of a request."""
     match condition:
         case contract.Absent():
             return {"IfNoneMatch": "*"}
@@ -83,7 +83,7 @@ def version_of(answer: Mapping[str, Any]) -> Version:
 
 
 def _wanted(version_id: str) -> dict[str, str]:
-    """Return the parameters of a request for a version; empty for the current object."""
+    """Return the SDK's keyword arguments that select a version; empty for the current object."""
     return {"VersionId": version_id} if version_id else {}
 
 
@@ -150,10 +150,10 @@ class S3Reader(CloudStore, OpensRanges):
         return f'"{tag}"' if tag else ""
 
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """Request an object, and compare the ETag in the answer with `matching`.
+        """Request an object, and compare the ETag in the response with `matching`.
 
-        Not every server correctly implements If-Match for reading. If a server refuses the request,
-        the request is sent again without this header, and only the ETag in the answer is compared.
+        Some servers implement If-Match for reads incorrectly. If a server refuses the request, it
+        is sent again without this header, and only the ETag in the response is compared.
         """
         from botocore.exceptions import ClientError
 
@@ -219,7 +219,7 @@ class S3Reader(CloudStore, OpensRanges):
             return cast("BinaryIO", AnswerStream(answer["Body"], self.translator, full))
 
     def open_range(self, key: str, *, start: int, length: int) -> BinaryIO:
-        """Open a part of an object by one request; without HTTP ranges, raise `Unsupported`."""
+        """Open a range of an object by one request; see `OpensRanges`."""
         span = f"bytes={start}-{start + length - 1}"
         with self.translated(key) as full:
             answer = self._connection.client(max_attempts=1).get_object(
@@ -325,8 +325,8 @@ class S3Reader(CloudStore, OpensRanges):
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield the current versions and their IDs; see `capabilities.VersionedStore`.
 
-        The plain listing decides which objects exist. Servers differ in where a listing of versions
-        begins, and the caller would remove an omitted object from a branch.
+        The ordinary listing decides which objects exist: servers differ in where a listing of
+        versions begins, and the caller would remove an omitted object from a branch.
         """
         floor = self.start + after
         begin = {"KeyMarker": floor} if after else {}
@@ -368,7 +368,7 @@ class S3Reader(CloudStore, OpensRanges):
 
 
 def info_of(item: Mapping[str, Any], key: str, *, size: int) -> ObjectInfo:
-    """Return the properties of an object, from an item of a listing or the answer to HEAD."""
+    """Return the properties in an item of a listing, or in the SDK's response to HEAD."""
     if size < 0:
         raise UnusableAnswerError("an object has a negative size")
     return ObjectInfo(
@@ -392,7 +392,7 @@ def _archive_of(item: Mapping[str, Any]) -> str:
 
 
 def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
-    """Return the properties in the answer to a plain HEAD, or ``None`` if a header is unusual."""
+    """Return the properties in the headers of a plain HEAD; ``None`` if a header is unusual."""
     size = _SIZE.fullmatch(headers.get("content-length", ""))
     modified_at = responses.date_of(headers.get("last-modified", ""))
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
@@ -446,7 +446,7 @@ def read_page(body: bytes) -> Page:
 
 
 def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:
-    """Return the texts of the children that have these names; refuse a repeated child."""
+    """Return the texts of the children with these names; raise an error for a repeated child."""
     texts: dict[str, str] = {}
     for child in element:
         name = child.tag.rpartition("}")[2]
@@ -475,7 +475,7 @@ def _object_of(element: Element, *, is_encoded: bool) -> ObjectInfo:
 
 @dataclass(eq=False)
 class AnswerStream(ReadStream):
-    """The body of an answer as a file.
+    """The body of a response as a readable file.
 
     Args:
         full: full name of the object, with the prefix of the namespace.

@@ -1,9 +1,9 @@
 """Endpoint, region, addressing style and static keys, from the places that AWS's tools read.
 
-The SDK takes longer to load than the rest of ``fs presign``. So this module reads unambiguous
-settings itself: keys in the environment, or a profile with keys, a region and no other setting
-about identity or endpoint. Everything else is left to the SDK and its rules, except the endpoint:
-signing a URL requires it, and the SDK determines it only for a client, which is slow to create.
+The SDK takes longer to load than the rest of ``fs presign``. So this module reads simple settings
+itself: keys in the environment, or a profile with keys, a region and no other setting about
+identity or endpoint. The SDK reads all other settings, except the endpoint: signing a URL requires
+the endpoint, and the SDK determines it only for a client, which is slow to create.
 
 The settings come from the ``AWS_…`` variables, and from profiles and ``services`` sections of
 ``~/.aws/config``.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 DEFAULT_REGION = "us-east-1"
-"""The default region of AWS's tools; servers without regions accept it."""
+"""The region if none is configured; servers without regions accept it."""
 
 
 _VIRTUAL_HOST = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
@@ -63,7 +63,7 @@ _NOT_PLAIN: Final = (
 )
 _PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
-"""A section name with a single spelling; names with quotes or more blanks have several."""
+"""A section name that has only one spelling; names with quotes or more spaces have several."""
 
 _MAY_NOT_BE_EMPTY: Final = ("AWS_DEFAULT_REGION", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
 
@@ -76,13 +76,14 @@ _SWITCHED_ON: Final = frozenset({YES, "yes", "on", "1"})
 
 
 class S3Config(NamedTuple):
-    """One resolved configuration.
+    """The resolved configuration of one store.
 
     Attributes:
         endpoint: URL of a store that is not AWS, or ``""``.
         is_region_configured: whether the region was configured; otherwise it is the default.
         addressing_style: ``path``, ``virtual`` or, for AWS only, ``auto``.
-        variant: URL of the configured FIPS, dual-stack or accelerate endpoint of AWS, or ``""``.
+        variant: URL of AWS's FIPS, dual-stack or accelerate endpoint if one is configured, or
+            ``""``.
     """
 
     endpoint: str
@@ -127,7 +128,7 @@ class AccessKeys(NamedTuple):
 
 
 class S3Demands(NamedTuple):
-    """What a bucket requires of requests.
+    """The requirements of a bucket for requests.
 
     Attributes:
         anonymous: the setting or variable that makes requests unsigned; ``""``: they are signed.
@@ -147,7 +148,7 @@ def demands_of(account: Account, bucket: str, environ: Mapping[str, str]) -> S3D
     """Return the requirements of a bucket for requests.
 
     Args:
-        environ: the environment. Only GDAL's variables are read; the settings in `account` override
+        environ: the environment. Only GDAL's variables are read; settings in `account` override
             them.
     """
     demand = partial(account.demand, bucket=f"s3://{bucket}")
@@ -413,7 +414,7 @@ def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, 
 
 
 def _read_section(file: str, section: str) -> dict[str, str] | None:
-    """Return a section of one of AWS's configuration files, or ``None``."""
+    """Return a section of one of AWS's configuration files, or ``None`` if it does not exist."""
     if not file.startswith(("/", "~/")) or "$" in file:
         raise _NotPlainError
     path = os.path.expanduser(file)

@@ -1,6 +1,6 @@
-"""Signature Version 4: of URLs, and in the headers of requests.
+"""Signature Version 4 for presigned URLs, upload forms and the headers of requests.
 
-Signatures are computed without the SDK. With the SDK ``fs presign`` would take much longer, for one
+Signatures are computed without the SDK, with which ``fs presign`` would take much longer, for one
 URL as well as for thousands. Tests compare the signatures with the SDK's.
 """
 
@@ -126,7 +126,7 @@ def signed_form(
 
 
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
-"""Replaces the digest of a body that is protected in another way."""
+"""Stands for the digest of a body that is not signed, because it is protected in another way."""
 
 _UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecli"}
 """Headers that are not signed, because proxies may change them."""
@@ -179,7 +179,7 @@ def signature(secret_key: str, scope: str, text: str) -> str:
 
 @lru_cache(maxsize=4)
 def signing_key(secret_key: str, scope: str) -> bytes:
-    """Return the key that signs in a scope; it is the same for a day."""
+    """Return the signing key of a scope: of one day, region and service."""
     key = f"AWS4{secret_key}".encode()
     for part in scope.split("/"):
         key = digest(key, part.encode(), "sha256")

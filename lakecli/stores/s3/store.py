@@ -1,12 +1,11 @@
 """The adapter of Amazon S3, and of servers with the same protocol.
 
 The SDK determines credentials, profile, endpoint, proxies and certificates, so lakecli works with
-the same configuration as AWS's own tools. A version is an ETag without its quotes. Every server
-accepts an unquoted ETag as a condition; radosgw 16 refuses a quoted ETag in If-Match.
+the same configuration as AWS's own tools. A version is an ETag without its quotes. All servers
+accept an unquoted ETag as a condition; radosgw 16 refuses a quoted one in If-Match.
 
-The SDK repeats every request except conditional writes. Conditional writes are sent once: a
-repetition could find the effect of the first attempt, and report a successful write as failed.
-Their callers read the object back.
+The SDK retries every request except conditional writes. Conditional writes are sent once: a retry
+could fail because the first attempt succeeded. So the callers read the object back.
 """
 
 import re
@@ -58,8 +57,8 @@ class S3Store(S3Reader):
 
         Without a condition, a stream of 8 MiB or more is sent in parts. With a condition, it is
         sent by a single request of up to 5 GiB, because not every server honours a condition when
-        parts are joined. The exception is a create-only write: it is sent in parts if the object is
-        larger than 5 GiB, or if its size is unknown.
+        parts are joined. Only a create-only write of more than 5 GiB, or of unknown size, is sent
+        in parts.
         """
         if isinstance(body, bytes | bytearray | memoryview):
             return self._put_whole(key, bytes(body), condition, attributes)
@@ -111,7 +110,7 @@ class S3Store(S3Reader):
     def copy_from(
         self, source: contract.ObjectStore, source_key: str, key: str, attributes: Attributes
     ) -> bool:
-        """Copy an object of any bucket of this endpoint; return ``False`` for other sources."""
+        """Copy an object from any bucket of this endpoint; return ``False`` for other sources."""
         if not isinstance(source, S3Store) or source.endpoint != self.endpoint:
             return False  # at another endpoint, the name belongs to another bucket
         # Without any argument, the copy would get the attributes of the original.
@@ -198,7 +197,7 @@ class S3Store(S3Reader):
                     answer = self._connection.client().put_object(
                         Bucket=self.bucket, Key=full, Body=body, IfNoneMatch="*"
                     )
-                    required(answer, "ETag")  # without it, the answer does not confirm the write
+                    required(answer, "ETag")  # without it, the response does not confirm the write
                 except ClientError as error:
                     if status_of(error) == HTTPStatus.PRECONDITION_FAILED:
                         return False

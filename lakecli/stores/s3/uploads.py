@@ -33,7 +33,7 @@ COPY_PART_SIZE = 512 << 20
 def send_or_create(send: Callable[..., A], conditions: Mapping[str, str]) -> A:
     """Send a request that writes an object; if it is refused, repeat it as a create-only request.
 
-    A policy of the bucket may forbid replacing objects. It then permits the request only with the
+    A policy of the bucket may forbid replacing objects, and then permits only requests with the
     condition that the object does not exist. A request with conditions is not repeated.
     """
     from botocore.exceptions import ClientError
@@ -64,7 +64,8 @@ class S3Uploads:
 
         Args:
             source: a mapping with the names ``Bucket`` and ``Key`` of the original.
-            arguments: attributes of the copy; if empty, the copy gets those of `source`.
+            arguments: attributes of the copy as SDK arguments; if empty, the copy gets those of
+                `source`.
             payer: further arguments if the requester pays for reading `source`.
         """
         from botocore.exceptions import ClientError
@@ -235,7 +236,7 @@ class S3Uploads:
     def _of(
         self, key: str, upload: UploadId, *, may_be_absent: bool = False
     ) -> Iterator[dict[str, str]]:
-        """Yield the arguments that name an upload; convert errors about the upload or a part."""
+        """Convert errors about an upload or part, and yield the SDK's arguments for the upload."""
         with self._store.translated(key, may_be_absent=may_be_absent) as full:
             yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
