@@ -66,7 +66,7 @@ class SstableCache:
         return None
 
     def put_outline(self, table_id: str, outline: Outlined) -> None:
-        """Keep the outline of a metarange; the metarange itself need not be in the cache."""
+        """Write the outline of a metarange; the metarange itself need not be in the cache."""
         path = self._path(table_id) + OUTLINE_SUFFIX
         secret = self._secret()
         if secret is not None:
@@ -233,7 +233,7 @@ _MOST: Final = (1 << 64) - 1
 
 
 def kept_reads(directory: StrPath) -> Reads:
-    """Return the counts of reads kept in a directory; an unreadable file counts as empty."""
+    """Return the counts of reads that a cache directory records; an unreadable file has none."""
     data = b""
     with suppress(OSError), open(os.path.join(directory, READS_FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)

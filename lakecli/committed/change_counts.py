@@ -41,7 +41,7 @@ class ChangeCounts:
         return self.added + self.removed + self.changed + self.conflicts
 
     def add(self, difference: Difference) -> None:
-        """Count the path of a difference."""
+        """Count a difference by its type, and add the sizes of its objects."""
         before, after = _size(difference.left), _size(difference.right)
         match difference.type:
             case ChangeType.ADDED:
@@ -59,7 +59,7 @@ class ChangeCounts:
 
 
 def count_changes(differences: Iterable[Difference], *, depth: int) -> Iterator[ChangeCounts]:
-    """Yield the counts of each prefix, then the total.
+    """Yield the counts of the differences below each prefix, then the total.
 
     Each path is counted once, under the prefix of its first `depth` directories, or of all its
     directories if it has fewer. The counts of a prefix are yielded after its last path, so longer

@@ -87,7 +87,7 @@ class Decisions:
     _takes: Sequence[_Take] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Read the patterns."""
+        """Parse the patterns of `take`; the last one comes first, because it wins."""
         object.__setattr__(self, "_takes", [_parse_take(each) for each in self.take][::-1])
 
     @contextmanager
@@ -212,7 +212,7 @@ class _Plan:
             )
 
     def _advance(self, change: str) -> None:
-        """Move to the next line; if `change` is not empty, record that this line is outdated."""
+        """Move to the next line; with a `change`, record that the current line is outdated."""
         assert self._next is not None
         path = self._next[0]
         if change:

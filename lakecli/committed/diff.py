@@ -45,7 +45,7 @@ def diff(
 
 
 def differences(pairs: Iterable[scan.Pair]) -> Iterator[Difference]:
-    """Yield a `Difference` for each pair."""
+    """Yield a `Difference` for each pair of different values."""
     make = partial(tuple.__new__, Difference)  # like `Difference(…)`, in a third of the time
     for path, old, new in pairs:
         yield make((scan.type_of(old, new), path, old, new, False))
@@ -109,7 +109,7 @@ def _range_at(tree: Metarange, path: bytes) -> RangeId | None:
 
 
 def interval(prefix: bytes, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-    """Return the first path of a comparison, and the path before which the comparison ends."""
+    """Return the bounds of a comparison: the first path, and the path before which it ends."""
     return max(start, prefix), prefix_end(prefix) if stop is None else stop
 
 
@@ -120,7 +120,7 @@ DELIMITER: Final = b"/"
 
 
 class Items(NamedTuple):
-    """How paths become items: single paths, or common prefixes that represent all paths below them.
+    """The rule that turns paths into items: single paths, or common prefixes that stand for many.
 
     Attributes:
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.

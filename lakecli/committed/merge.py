@@ -343,7 +343,7 @@ class Conflicts:
         self.count = self.unlikes = self.logs = 0
 
     def add(self, path: bytes, *, unlike_checksums: bool) -> None:
-        """Add a conflict."""
+        """Count a conflict, and list it if it is among the first `MAX_CONFLICTS_LISTED`."""
         self.count += 1
         self.unlikes += unlike_checksums
         self.logs += is_table_log(path)

@@ -146,7 +146,7 @@ _BLOCK_SIZE: Final = 1 << 10
 
 
 class Metarange:
-    """A parsed metarange.
+    """A parsed metarange: the last keys of its ranges, and their encoded records.
 
     Args:
         id: the ID of the metarange; ``""`` for the empty tree.
@@ -191,7 +191,7 @@ class Metarange:
         return len(self.keys)
 
     def record(self, position: int) -> RangeRecord:
-        """Return one range."""
+        """Decode the record of the range at a position."""
         return decode_range_record(self.values[position])
 
     def records(self) -> Iterator[RangeRecord]:
@@ -199,7 +199,7 @@ class Metarange:
         return map(decode_range_record, self.values)
 
     def find(self, key: bytes, first: int = 0) -> int:
-        """Return the position of the first range, from `first` on, that may have a key >= `key`."""
+        """Return the position of the first range that may have a key >= `key`, at least `first`."""
         if self.blocks is not None:
             return max(first, self.blocks.find(key))
         return bisect_left(self.keys, key, first)

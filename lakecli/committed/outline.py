@@ -166,7 +166,7 @@ def outline_of(
 
 
 def _cut(digests: bytes) -> list[bytes]:
-    """Split concatenated digests."""
+    """Split concatenated digests into a list."""
     return [digests[at : at + DIGEST_SIZE] for at in range(0, len(digests), DIGEST_SIZE)]
 
 

@@ -128,7 +128,7 @@ SEARCHES: Final = 32
 """Number of reads of a tree that search its metarange before all its keys are kept in memory."""
 
 FETCH_AFTER: Final = 8
-"""Number of blocks that are read singly from a range in the bucket before it is fetched whole."""
+"""Number of single blocks read from a range in the bucket before the whole range is fetched."""
 
 FILL_AT_ONCE: Final = 64
 """Number of blocks that `PointReader.fill` reads between two checks for a stop, in about 1 ms."""
@@ -221,7 +221,7 @@ class PointReader:
     def _find_on_disk(
         self, known: OpenTree, position: int, keys: list[bytes]
     ) -> list[bytes | None]:
-        """Return the values of some keys of one range, in order, which are not in memory yet."""
+        """Return the values of some keys of one range; `keys` are sorted, and not in memory yet."""
         if position == len(known.ranges) or (
             known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
         ):
@@ -290,7 +290,7 @@ class PointReader:
         return opened
 
     def _opened(self, known: OpenTree, position: int) -> OpenRange:
-        """Return a range of a tree, and open it first if necessary."""
+        """Return the open range at a position of a tree; open the range if necessary."""
         opened = known.ranges[position]
         if opened is None or known.records[position] is not opened.copy.records:
             record = known.metarange.record(position)
@@ -333,7 +333,7 @@ class PointReader:
         return lookup.get(key, file)
 
     def _fetch(self, opened: OpenRange) -> None:
-        """Fetch a whole range from the bucket to this machine, and read this copy from now on."""
+        """Fetch a whole range from the bucket to this machine; later reads use the fetched copy."""
         whole = self._store.table(opened.record)
         copy = self._store.open_copy(opened.record)
         with self._lock:

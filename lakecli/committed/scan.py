@@ -208,8 +208,8 @@ def iter_pairs(
     Args:
         left: the cursor of the left tree; it is at its end afterwards.
         right: the cursor of the right tree; it is at its end afterwards.
-        skip_whole: a function to call with every range that overlaps no range of the other side.
-            The records of such a range are not yielded then. ``None``: they are yielded.
+        skip_whole: a function that is called with each range that overlaps no range of the other
+            tree, instead of yielding the records of the range. ``None``: the records are yielded.
     """
     for left_keys, left_values, right_keys, right_values in _iter_windows(left, right, skip_whole):
         if left_keys == right_keys:
@@ -231,7 +231,7 @@ def iter_pairs(
 def iter_new(
     left: Cursor, right: Cursor, choose: Callable[[Sequence[bytes]], Iterable[int]]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yield chosen records of the right tree that the left tree lacks or has with other identities.
+    """Yield records of the right tree that the left tree lacks, or has with another identity.
 
     Args:
         choose: a function that is called with a sequence of values of the right tree, and returns
@@ -363,7 +363,7 @@ def common_start(left: AnyStr, right: AnyStr) -> AnyStr:
 
 
 STEPS_BEFORE_SEEK: Final = 16
-"""Number of paths with a common prefix to skip singly before a new scan starts after the prefix."""
+"""Number of paths with a common prefix to skip one by one before a scan starts after the prefix."""
 
 
 class ListedObject(NamedTuple):

@@ -91,7 +91,7 @@ def segments(
 
 
 class _RangeCursor:
-    """A position among the ranges of one tree."""
+    """A position among the ranges of one tree, and the position of the last cut."""
 
     def __init__(self, tree: Metarange, start: bytes) -> None:
         self.tree = tree

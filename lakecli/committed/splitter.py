@@ -22,12 +22,12 @@ _ALL_BITS = 255
 
 
 def key_number(key_digest: bytes) -> int:
-    """Return x of the rule, from ``h(key)``."""
+    """Return the number x of the splitting rule, given ``h(key)``."""
     return int.from_bytes(key_digest[:8], "little")
 
 
 class Splitter:
-    """The rule of this module for one N.
+    """The splitting rule of this module, for one value of N.
 
     Attributes:
         range_entries: N, a power of two of at least `MIN_RANGE_ENTRIES`.

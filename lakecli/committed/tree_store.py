@@ -103,7 +103,7 @@ class TableBatch:
 
     Attributes:
         guard: the guard that claims the tables; ``None``: they need no protection.
-        written: the keys that are not yet claimed, and for each whether its object existed already.
+        written: the keys that are not yet claimed; the value is whether the object existed before.
     """
 
     def __init__(self, objects: WriteBatch, guard: Guard | None) -> None:
@@ -155,7 +155,7 @@ class TreeStore:
 
     @cached_property
     def _cache(self) -> SstableCache | None:
-        """The cache, unless the namespace is a local directory."""
+        """The cache; ``None`` without a cache, or if the namespace is a local directory."""
         return None if self._is_local else self._given_cache
 
     @cached_property
@@ -164,7 +164,7 @@ class TreeStore:
         return self.store.local_path(layout.REPOSITORY) is not None
 
     def metarange(self, tree: MetarangeId) -> Metarange:
-        """Return a parsed metarange."""
+        """Return a metarange from memory; else read it by its outline, or verify and parse it."""
         if not tree:  # the empty tree, which has no object
             return Metarange(tree, (), (), range_entries=None)
         found = self._metaranges.get(tree)
@@ -177,7 +177,7 @@ class TreeStore:
         return found
 
     def table(self, record: RangeRecord) -> SSTable:
-        """Return a range with all its bytes in memory, for callers that read much of it."""
+        """Return a range with all its bytes in memory, for callers that read many of its blocks."""
         found = self._tables.get(record.id)
         if found is None:
             found = self._load(record.id, lambda table: self._verified(table, record))
@@ -291,14 +291,14 @@ class TreeStore:
         )
 
     def _load_metarange(self, tree: MetarangeId) -> Metarange:
-        """Read a whole metarange and verify it; keep its outline for the next time."""
+        """Read and verify a whole metarange, and save its outline for later reads."""
         table, found = self._load(tree, lambda table: (table, load_metarange(tree, table)))
         if metaranges.is_ours(table) and self.is_outlined(table.size) and len(found):
             self.put_outline(tree, table, found.range_entries, found.record_ids)
         return found
 
     def _reload(self, tree: MetarangeId) -> Columns:
-        """Read a whole metarange, verify it, and return its keys and values."""
+        """Read and verify a whole metarange, keep it in memory, and return its keys and values."""
         found = self._load(tree, partial(load_metarange, tree))
         self.remember(found)
         return found.keys, found.values
@@ -337,7 +337,7 @@ class TreeStore:
         return TableBatch(self.store.batch(), None if self._guard is None else self._guard())
 
     def write(self, batch: TableBatch, table_id: str, body: bytes) -> int:
-        """Write a table unless it exists, and return the size of the existing or written table.
+        """Write a table unless it exists; return the size of the table in the namespace, in bytes.
 
         An existing object is never replaced: its modification times may differ, and another process
         may be reading it. Existence is checked in advance only if the check needs no request.

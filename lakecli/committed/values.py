@@ -81,10 +81,10 @@ def decode_entry(value: bytes) -> Entry:
 
 
 def find_owned(values: Sequence[bytes]) -> Sequence[int]:
-    """Return the positions of the values whose objects may be in the repository's own layout.
+    """Return the positions of the values whose objects may be in the storage namespace.
 
-    The objects of all other values are external. Some returned positions may be of external
-    objects, too.
+    The objects of all other values are external. Some objects at the returned positions may be
+    external, too.
     """
     core = native.core()
     found = None if core is None else core.find_owned(values)
@@ -283,7 +283,7 @@ def _encode_key(key: str) -> tuple[bytes, bytes]:
 
 
 def encode_external(columns: Columns) -> list[bytes]:
-    """Return the encoded value of each row of the columns, in the same order."""
+    """Encode external objects or uploaded files; return the value of each row, in row order."""
     core = native.core()
     values = None if core is None else core.encode_external(blake3(), columns)
     if values is None:

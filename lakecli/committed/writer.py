@@ -66,7 +66,7 @@ def apply(
 
 
 class Changes:
-    """A stream of changes; the caller sees the key of the next change before taking the change.
+    """A stream of changes, with the key of the next change visible before the change is taken.
 
     Attributes:
         key: the key of the next change; ``None`` at the end.
@@ -99,7 +99,7 @@ class Changes:
 
 
 class Application:
-    """Applies changes to ranges of trees and writes the result."""
+    """Writes a new tree: ranges of other trees, unchanged or with changes applied."""
 
     def __init__(self, trees: TreeStore, *, bases: Sequence[metaranges.Metarange]) -> None:
         self._trees = trees
@@ -248,7 +248,7 @@ class TreeWriter:
         return 0 if self._table is None else self._table.count
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Add records in ascending order of their keys."""
+        """Encode records, in ascending order of their keys, and add them."""
         if keys:
             self._add(keys, values)
 

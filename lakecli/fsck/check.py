@@ -138,8 +138,8 @@ class _Checker:
     """One check of one repository; each commit, metarange and range is checked once.
 
     Args:
-        reads_external: whether to hash objects outside the namespace where necessary, even if their
-            time is as recorded; ``None`` to leave such objects out of the check.
+        _reads_external: whether to hash objects outside the namespace where necessary, even if
+            their times are unchanged; ``None`` to leave such objects out of the check.
 
     Attributes:
         damaged: keys of damaged data objects that some path refers to.
@@ -258,7 +258,7 @@ class _Checker:
             yield from self._check_entry(CheckedEntry(path, *entry[:4]), branch.name, None)
 
     def _check_history(self, name: str, head: Commit) -> Iterator[Finding]:
-        """Check the ancestors of a head that were not checked yet."""
+        """Check those ancestors of a head that were not checked before."""
         waiting = list(head.parents)
         while waiting:
             commit_id = waiting.pop()

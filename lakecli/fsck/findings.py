@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(slots=True)
 class FsckCounts:
-    """The numbers of checked objects; updated while the check runs.
+    """The numbers of checked objects; a check updates them while it runs.
 
     Missing objects that only earlier commits of lakeFS need are no problem, because the garbage
     collection of lakeFS deletes such objects.
@@ -56,7 +56,7 @@ class FsckCounts:
         expired: number of trees of old commits that garbage collection has deleted by retention
             rules.
         unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded
-            checksum; they need not be damaged.
+            checksum; such objects may be undamaged.
         collected: number of missing objects that only earlier commits of lakeFS need.
         outside: places of objects outside the storage namespace.
     """
@@ -85,7 +85,7 @@ MAX_AFFECTED: Final = 100
 
 
 class Affected(NamedTuple):
-    """A path that needs a damaged or missing object; `commit_id` is ``None`` for a staged path."""
+    """A path whose entry needs a damaged or missing object; staged paths have no `commit_id`."""
 
     ref: str
     commit_id: CommitId | None

@@ -121,7 +121,7 @@ def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[Obj
 
 
 def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]:
-    """Read the data objects of an interval.
+    """Read the data objects of an interval and compare them with their names.
 
     Returns:
         One result for all intact objects, with their total size, then one for each damaged object.

@@ -1,4 +1,4 @@
-"""The work that a runner does for `fsck`: hash objects, and on Spark look up all references.
+"""The index of data objects for `fsck`; on Spark, executors hash objects and look up references.
 
 References are looked up before the ranges are checked one by one. This process keeps in memory only
 the IDs and counts of the ranges, the keys and defects of damaged objects, and, for one range at a
@@ -139,9 +139,9 @@ class JoinedIndex(ObjectIndex):
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
-        """Prepare `problem_of` for the objects of a range that this process reads again.
+        """Load what `problem_of` needs for the objects of a range that this process reads again.
 
-        If an executor read a different number of entries, each object is looked up with a request.
+        If the executor read another number of entries, each object is looked up with a request.
 
         Returns:
             The items of the range, unchanged.

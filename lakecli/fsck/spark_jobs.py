@@ -1,9 +1,9 @@
 """The jobs of `fsck` on Spark: looking references up, and comparing lakeFS's objects.
 
 To look references up, executors read ranges and list objects, and Spark joins both by name. A
-reference and its object have the same name: a flag and a digest. The flag tells whether this is the
-digest of the object's contents or, for lakeFS's objects, of its key. The join keeps only rows whose
-object is missing or has another size. A row without a name has the counts of a range or of a
+reference and its object have the same name: a flag and a digest. The flag tells whether the digest
+is that of the object's contents or, for lakeFS's objects, that of its key. The join keeps only rows
+whose object is missing or has another size. A row without a name has the counts of a range or of a
 listing; such rows are kept, too.
 
 To compare lakeFS's objects with the checksums of their entries, Spark removes duplicate rows of all

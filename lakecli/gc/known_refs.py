@@ -70,7 +70,7 @@ _LINE: Final = re.compile(r"([1-9][0-9]{0,15}) ([0-9a-f]{32}) ([!-~]+) ([0-9a-f]
 
 
 class ObservedMove(NamedTuple):
-    """The last move of a ref that a collection saw."""
+    """The last move of a ref, as a collection saw it."""
 
     sequence: int
     write_id: str
@@ -101,7 +101,7 @@ class DamagedObservation(UncertainRefs):
 
 
 def dump(refs: Iterable[RemoteRef]) -> bytes:
-    """Return the record of refs: one line for each ref."""
+    """Encode refs as a record, with one line for each ref; see the module."""
     lines, size = [], 0
     for ref in refs:
         key = ref_key(ref.kind, ref.name)
@@ -153,7 +153,7 @@ def put_last(store: ObjectStore, refs: Iterable[RemoteRef]) -> None:
 
 
 def read_last(store: ObjectStore, uri: str) -> list[Tracked]:
-    """Return the refs as the last collection saw them; none if there was no collection.
+    """Return the refs as the last collection saw them; an empty list if there was no collection.
 
     Raises:
         DamagedObservation: the record is lost or too large, or a line of it is not valid.
@@ -198,7 +198,7 @@ class LostRef(NamedTuple):
         commit_id: commit to which the ref pointed when last seen; null if the ref was deleted then.
         sequence: number of the ref's last move at that time; 0 if unknown.
         seen_by: what saw the ref then: this clone, the last garbage collection, or this run.
-        now: the state of the ref now, such as is missing.
+        now: the state of the ref now, in words, such as "is missing".
     """
 
     kind: RefKind
@@ -239,7 +239,8 @@ class KnownRefs(NamedTuple):
 
     Attributes:
         seen: pairs of an observer and the refs that it saw.
-        stood: refs of which this clone fetched an older state, with their commits before the fetch.
+        stood: refs that were older than before when this clone fetched them, with the commits to
+            which they pointed before the fetch.
         damage: the error if the record of the last collection is damaged, so that `seen` lacks its
             refs; else ``None``.
     """
@@ -305,7 +306,7 @@ def read_known_refs(
 
 
 def find_lost(gone_back: Iterable[LostRef], reached: Collection[CommitId]) -> list[LostRef]:
-    """Return the refs that are missing, and the older refs whose last seen commit is unreached.
+    """Return the refs that are missing, and older refs whose last seen commit is not reached.
 
     Args:
         gone_back: refs that are missing or older than when they were last seen.
@@ -377,7 +378,7 @@ class Positions(NamedTuple):
 def read_positions(
     store: ObjectStore, refs: Sequence[RemoteRef], recent: Iterable[ObjectInfo], cutoff: datetime
 ) -> Iterator[Positions]:
-    """Yield for each ref the commits that it points to now, and recently pointed to.
+    """Yield for each ref the commits to which it points now, and to which it recently pointed.
 
     Args:
         refs: all refs, deleted ones too, as they have just been read.

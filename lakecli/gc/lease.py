@@ -39,7 +39,7 @@ class SweepTooSlow(Unreachable):
 
 
 class SweepLease:
-    """The lease of one sweep, which begins with this object. Safe to share between threads.
+    """The lease of one sweep; creating the object takes it. Safe to share between threads.
 
     Leaving the context ends the sweep, since all writers wait for its end. After a failure the
     sweep is ended only if no deletion can still be in progress. Otherwise writers wait until the

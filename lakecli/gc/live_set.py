@@ -1,7 +1,8 @@
 """The data objects in use: a set of digests, compared with condemned and with listed objects.
 
-In this process the set is on disk, of any size: `DigestSet`. Digests are divided among 256 files by
-their first byte. Look-ups come sorted, so that one file at a time is in memory, as a set.
+Without Spark the set is on the disk of this machine, and may have any size: `DigestSet`. Digests
+are divided among 256 files by their first byte. Look-ups come in ascending order, so only one file
+at a time is in memory, as a set.
 
 On Spark, digests are in the namespace, and are compared by joins on executors: `SparkLiveSet`.
 Executors write the digests that they find in ranges to the scratch prefix of the runner (see
@@ -68,7 +69,8 @@ class PartGarbage(NamedTuple):
     """The garbage among the condemned data objects of one part.
 
     Attributes:
-        spared: number of condemned objects that are not garbage, for example in use again.
+        spared: number of condemned objects that are not garbage, for example because they are in
+            use again.
         size: total size of the garbage in bytes.
         garbage: the garbage: objects that still exist, and that no root reaches; can be iterated
             only once.
@@ -221,7 +223,7 @@ def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Bat
     """Write the unused objects of a part to the scratch prefix, on an executor.
 
     Args:
-        batches: the rows of the part that the join with the objects in use has left.
+        batches: the rows of the part that remain after the join with the objects in use.
         names: the names of all parts, by number.
         read: the values that the job's tasks need.
 
@@ -243,7 +245,7 @@ def keep_found(batches: Batches, *, names: Sequence[str], read: Reading) -> Batc
     """Write the garbage among a part's condemned objects to the scratch prefix, on an executor.
 
     Args:
-        batches: the rows of the part that the joins have left.
+        batches: the rows of the part that remain after the joins.
         names: the names of all parts, by number.
         read: the values that the job's tasks need.
 
@@ -421,7 +423,7 @@ class SparkLiveSet:
 
 
 def tasks_of(store: ObjectStore, parts: Sequence[ListingPart]) -> list[PartTask]:
-    """Return the tasks that list parts: one for a small part, several for a large part."""
+    """Return the tasks that list parts; a part of a large namespace is divided among several."""
     digits: int | None = None
     tasks: list[PartTask] = []
     for number, part in enumerate(parts):

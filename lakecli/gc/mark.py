@@ -35,6 +35,7 @@ class Mark:
     """One mark phase: finds everything that may be condemned now.
 
     Attributes:
+        others: the garbage other than data objects.
         foreign: number of objects that lakecli did not write, by kind.
     """
 
@@ -49,7 +50,7 @@ class Mark:
     def run(self) -> Iterator[tasks.PartListing]:
         """Find the objects that may be condemned; yield the garbage, part by part.
 
-        Once all parts are consumed, `others` and the report have the garbage that is not data.
+        Once the caller has consumed all parts, `others` and `result` are complete.
 
         Raises:
             LakeFsWrites: a table shows that lakeFS has not stopped.
@@ -119,7 +120,7 @@ class Mark:
         self._reach.check_not_ahead([part for part in parts if part.name in later])
 
     def _doom(self, doomed: Doomed) -> None:
-        """Condemn an object that is not a data object."""
+        """Add garbage that is not a data object to `others`, and count it."""
         self.others.append(doomed)
         self._garbage.add(doomed.kind, doomed.size)
 
@@ -274,7 +275,7 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
 
 
 def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
-    """Yield key and ID of multipart uploads that have not changed since `cutoff`."""
+    """Yield the key and the ID of each multipart upload that has not changed since `cutoff`."""
     uploads = uploads_of(store)
     if uploads is None:
         return

@@ -33,15 +33,15 @@ from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore
 
 
 class GcOptions(NamedTuple):
-    """How to collect garbage.
+    """The options of a collection.
 
     Attributes:
         grace: shortest time between condemning and sweeping, and minimum age of garbage.
-        dry_run: only report the step that the run would take.
-        force_shared: collect although another program uses the namespace.
-        lakefs_stopped: record the caller's confirmation that lakeFS, from which the namespace was
-            taken over, has stopped.
-        accept_restored: accept that refs are missing or older than when they were last seen, and
+        dry_run: report the step that the run would take, without taking it.
+        force_shared: collect garbage even if another program uses the namespace.
+        lakefs_stopped: record the caller's confirmation that the lakeFS server that used the
+            namespace before has stopped.
+        accept_restored: accept that refs are missing, or older than when they were last seen, and
             start a new collection.
     """
 
@@ -105,7 +105,7 @@ class Work(NamedTuple):
 
 
 class NotTakenOver(UsageError):
-    """Somebody confirmed the stop of lakeFS, but the namespace was not taken over from lakeFS."""
+    """A caller confirmed that lakeFS has stopped, but the namespace was never one of lakeFS."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(
@@ -136,7 +136,7 @@ class Rules(NamedTuple):
 
 
 def parse_rules(text: str) -> Rules:
-    """Parse rules from a JSON document."""
+    """Parse rules in lakeFS's JSON format; raise `UsageError` if they are not valid."""
     try:
         fields = parse_json(text, max_size=MAX_RULES_SIZE)
         default = _days(fields["default_retention_days"])
@@ -155,7 +155,7 @@ def parse_rules(text: str) -> Rules:
 
 
 def rules_fields(rules: Rules) -> dict[str, Any]:
-    """Return the JSON document of rules, with branches ordered by name."""
+    """Return rules as a JSON object in lakeFS's format, with the branches sorted by name."""
     return {
         "default_retention_days": rules.default_days,
         "branches": [
@@ -166,7 +166,7 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None`` if it has none, and keeps all reachable commits."""
+    """Return the rules of a namespace; ``None`` without rules: all reachable commits are kept."""
     try:
         data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
     except ObjectNotFound:
@@ -190,12 +190,12 @@ def get_rules(store: ObjectStore) -> Rules:
 
 
 def put_rules(store: ObjectStore, rules: Rules) -> None:
-    """Write the rules of a namespace."""
+    """Write the rules of a namespace, replacing its present rules."""
     store.put(RULES_KEY, json.dumps(rules_fields(rules), indent=2).encode() + b"\n", ANY)
 
 
 def delete_rules(store: ObjectStore) -> None:
-    """Delete the rules of a namespace."""
+    """Delete the rules of a namespace; raise `NotFound` if it has none."""
     get_rules(store)
     store.delete([RULES_KEY])
 

@@ -82,7 +82,7 @@ class Doomed(NamedTuple):
 
 
 class GarbageTotal(NamedTuple):
-    """Garbage of one kind.
+    """The number and the size of the garbage objects of one kind.
 
     Attributes:
         kind: data, lakefs, range, metarange, pack, dump, reflog, statement, incoming, doctor or
@@ -106,13 +106,13 @@ class GarbageTotal(NamedTuple):
         return KINDS[self.kind][1]
 
     def fields(self) -> dict[str, str | int]:
-        """Return the fields that a report has for this kind of garbage."""
+        """Return the total as a JSON object, for reports."""
         named = {"kind": self.kind, "prefix": self.prefix, "why": self.why}
         return {**named, **self._asdict()}
 
 
 class GarbageCounter:
-    """Counts garbage by kind."""
+    """Counts objects and bytes of garbage, by kind."""
 
     def __init__(self) -> None:
         self._objects: Counter[str] = Counter()
@@ -230,12 +230,12 @@ _SUMMARY: Final = Record(
 
 
 def fields_of(summary: GarbageSummary) -> dict[str, Any]:
-    """Return a summary as the fields of a JSON object."""
+    """Return a summary as a JSON object."""
     return {**summary._asdict(), "refs": [each._asdict() for each in summary.refs]}
 
 
 def dump_summary(summary: GarbageSummary) -> bytes:
-    """Encode a summary as JSON."""
+    """Encode a summary as one line of JSON."""
     return json.dumps(fields_of(summary)).encode("ascii") + b"\n"
 
 

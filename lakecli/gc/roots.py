@@ -9,9 +9,9 @@ while the clock was wrong does not end the protection of other operations.
 `retained` returns the commits that keep their objects, by lakeFS's rule: heads, and commits that
 recently were heads. From each start the walk follows first parents. The start is kept. As long as a
 commit is younger than the retention of its branch, its parent is kept too. So the first commit
-beyond the limit is kept: it was the head when the retention period began. Without rules all
-reachable commits are kept, along all parents. The tree of a merge commit refers to the objects of
-the merged branch. So the commits of that branch lose only objects that no kept tree has.
+older than the limit is kept, because it was the head when the retention period began. Without rules
+all reachable commits are kept, along all parents. The tree of a merge commit refers to the objects
+of the merged branch. So the commits of that branch lose only objects that no kept tree has.
 
 All commit packs are read, including replaced packs. A pack only claims which packs it replaces, and
 anybody who can write to the bucket can write a pack. So the commits of all packs count, and a pack
@@ -64,7 +64,7 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, commit: Commit) -> "Known":
-        """Return the needed fields of a commit."""
+        """Return the fields of a commit that garbage collection needs."""
         return cls(commit.parents, commit.metarange_id, int(commit.created_at.timestamp()))
 
 
@@ -116,7 +116,7 @@ def check_refs(
 
 
 def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
-    """Return the roots of garbage collection.
+    """Read the roots of garbage collection from the bucket and from this clone.
 
     Args:
         before: the refs as this run has already read them.
@@ -170,7 +170,7 @@ def reflog_cutoff(now: datetime, grace: timedelta) -> datetime:
 
 
 class PacksRead(NamedTuple):
-    """The contents of all packs.
+    """The commits of all packs in the bucket, and what the packs say about each other.
 
     Attributes:
         replaces: the IDs of the packs that a pack claims to replace, by the ID of that pack.

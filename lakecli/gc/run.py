@@ -231,7 +231,7 @@ def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
 
 
 def _condemn(step: Step, reach: Reach) -> GcReport:
-    """Find garbage, and condemn it."""
+    """Find garbage and condemn it; in a dry run, only report it."""
     work, seen, options = step.work, step.work.seen, step.options
     repository, store, now = work.repository, work.store, work.times.now
     runtime = repository.lake.runtime
@@ -413,7 +413,7 @@ class Sweep:
         return roots, tables
 
     def _keep(self) -> set[str]:
-        """Spare the data objects that keeps name; return the tables that keeps name."""
+        """Add the data objects named by keeps to the live set; return the tables named by keeps."""
         tables: set[str] = set()
         digests: set[bytes] = set()
         for key in iter_keeps(self._store):
@@ -429,7 +429,7 @@ class Sweep:
         return tables
 
     def _tables(self, tables: dict[str, tasks.TableInfo]) -> list[Doomed]:
-        """Return the condemned ranges and metaranges that are garbage."""
+        """Return the condemned tables that are still garbage; count the other ones as spared."""
         reached = self._reach.tables
         found = []
         for each in self.marks.others():
@@ -481,7 +481,7 @@ class Sweep:
             yield () if found is None else found.garbage
 
     def _uploads(self) -> Iterator[tuple[str, str]]:
-        """Yield key and ID of abandoned multipart uploads."""
+        """Yield the key and the ID of each abandoned multipart upload, and count it."""
         for each in list(abandoned(self._store, self._work.times.cutoff)):
             self._garbage.add("upload")
             yield each

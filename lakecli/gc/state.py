@@ -108,8 +108,8 @@ class Marks:
     def newest(self) -> datetime | None:
         """Return when the newest list was written, by the bucket's clock; ``None`` without lists.
 
-        This time cannot be forged. A time in the state could be, so that lists written just now
-        would look old.
+        Unlike a time in the state, this time cannot be forged: with a forged time, lists written
+        just now could look old.
         """
         return max((info.modified_at for info in self._store.list(self.prefix)), default=None)
 

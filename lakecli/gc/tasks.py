@@ -184,7 +184,7 @@ def list_parts(
 
 
 def list_part(location: Location, part: ListingPart) -> PartListing:
-    """List the objects of one part."""
+    """List the objects of one part; this function is the task that a runner runs."""
     return (_list_data if part.prefix else _list_lakefs)(location.store(), part)
 
 
@@ -421,7 +421,7 @@ def _read(
 
 
 class TableInfo(NamedTuple):
-    """The properties of a listed range or metarange, and whether it is older than the cutoff."""
+    """A listed range or metarange; `is_old` tells whether it was written before the cutoff."""
 
     size: int
     is_old: bool

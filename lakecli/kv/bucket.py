@@ -9,10 +9,10 @@ row has a sequence number, and fields that `lakecli.remote` defines::
     REFLOG    repository ‖ BLAKE3(kind ‖ 00 ‖ name) ‖ sequence (8 bytes, big-endian) -> JSON
 
 `IntentStore` has the moves of refs in the bucket that this clone has begun, until their outcome is
-recorded. A row is written before the first request of a move and deleted in the transaction that
-records its outcome. If a command is interrupted, its row remains, and the next command finds out
-whether the move was made. `LocalMove` describes what a move changes on this machine. The table also
-has notes of moves that have not begun yet, see `UnsentMove` and
+recorded. A row is written before the first request of a move, and deleted in the transaction that
+records the outcome of the move. If a command is interrupted, its row remains, and the next command
+finds out whether the move was made. `LocalMove` describes what a move changes on this machine. The
+table also has notes of moves that have not begun yet, see `UnsentMove` and
 `lakecli.repository.journal.unsent_moves`::
 
     INTENTS   repository ‖ id (16 bytes) -> fields as JSON
@@ -70,7 +70,7 @@ class Tracked(NamedTuple):
 
 
 class LocalMove(NamedTuple):
-    """The changes on this machine that belong to a branch's move in the bucket; kept in an intent.
+    """The changes on this machine that belong to a branch's move in the bucket; part of an intent.
 
     Attributes:
         operation: the kind of operation, as the log shows it.
@@ -115,7 +115,7 @@ class UnsentMove(NamedTuple):
         operation: the kind of the last operation that moved the ref.
         before: the commit before the first unsent move; ``None``: the ref did not exist.
         after: the commit after the last unsent move; ``None``: the ref was deleted.
-        by: the ID in hex of each command that moved the ref.
+        by: the operation IDs, in hex, of the commands that moved the ref.
         replaces: the branch that was renamed to this ref; its deletion is sent only if the bucket
             accepts this move. ``""``: none.
         lease: another commit from which the ref may be moved in the bucket; ``None``: none.
@@ -132,7 +132,7 @@ class UnsentMove(NamedTuple):
 
 
 class _Rows:
-    """The rows of one repository in a table; writing them needs a write transaction."""
+    """Access to one repository's rows of a table; writing needs a write transaction."""
 
     def __init__(self, txn: ReadTransaction, repository: bytes) -> None:
         self._txn = txn
@@ -249,7 +249,7 @@ class IntentStore(_Rows):
         self._txn.for_writing().put(Table.INTENTS, self._repository + id, _dump(fields))
 
     def find(self, id: bytes) -> dict[str, Any] | None:
-        """Return the fields of a row, or ``None``."""
+        """Return the fields of a begun move; ``None`` if there is no row with this ID."""
         data = self._txn.get(Table.INTENTS, self._repository + id)
         return None if data is None else _load_fields(data, "a begun move")
 

@@ -57,9 +57,9 @@ def find_digest(txn: ReadTransaction, key: FileKey) -> str | None:
 
 
 def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield digest and path of every recorded file with one of these digests.
+    """Yield the digest and the path of every recorded file with one of these digests.
 
-    All records are read; the files may have changed since they were recorded.
+    All records are read. The files may have changed since they were recorded.
     """
     owner: bytes | None = next(_owners(txn, b""), None)
     while owner is not None:

@@ -65,7 +65,7 @@ _open_lock: Final = Lock()
 
 
 class LmdbEnvironment:
-    """One open LMDB environment.
+    """The open LMDB environment of one directory, which all handles of this process share.
 
     Attributes:
         written: number of records written by this process since the last `LocalStore.take_written`.
@@ -96,7 +96,7 @@ class LmdbEnvironment:
         self._pid = os.getpid()
 
     def check_process(self) -> None:
-        """Refuse use in a forked child."""
+        """Raise `LakeError` in a process that was forked after the environment was opened."""
         if os.getpid() != self._pid:
             raise LakeError(
                 f"the local store was opened before this process was forked: {self.directory}",
@@ -228,14 +228,14 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
 
 @contextmanager
 def opening(directory: StrPath) -> Iterator[bool]:
-    """Keep this process from opening stores; yield whether the store in a directory is open."""
+    """Keep this process from opening stores; yield whether it has the one in `directory` open."""
     with _open_lock:
         status = os.stat(directory)
         yield (status.st_dev, status.st_ino) in _open
 
 
 def rewritten(directory: StrPath) -> str:
-    """Return the path at which the replacement of a store's file is written."""
+    """Return the path of the temporary file that replaces a store's file in a compaction."""
     return os.path.realpath(f"{directory}/{DATA_FILE}") + ".rewritten"
 
 
@@ -300,10 +300,7 @@ def release(shared: LmdbEnvironment) -> None:
 
 
 def _refuse_network(directory: StrPath) -> None:
-    """Refuse a directory on a network file system; do nothing without a table of mounts.
-
-    Only Linux has such a table.
-    """
+    """Refuse a directory on a network file system; only Linux has the table of mounts for this."""
     try:
         with open(MOUNT_TABLE, "rb") as file:
             mount_table = file.read()
@@ -405,7 +402,7 @@ class _DamageError(Exception):
 
 
 def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
-    """Return the damage of a store's file, or ``None`` if the file is sound or missing.
+    """Describe the damage of a store's file; ``None`` if the file is undamaged or missing.
 
     Other processes may write to the file at the same time.
 

@@ -50,13 +50,12 @@ _LARGEST_BATCH: Final = 1024
 
 
 def owner_key(owner: bytes) -> bytes:
-    """Check the length of `owner`, and return it as the prefix of the keys of its rows.
+    """Check the length of `owner`, the prefix of the keys of its rows, and return it.
 
-    A shorter prefix would match the rows of many owners.
+    A shorter owner, from a damaged record, would match the rows of many owners.
 
     Raises:
-        IntegrityError: `owner` does not have the 16 bytes of a repository's or a staging token's
-            ID.
+        IntegrityError: `owner` is not 16 bytes long.
     """
     if len(owner) != OWNER_SIZE:
         raise IntegrityError(
@@ -89,7 +88,7 @@ class Table(bytes, Enum):
 class LocalStore:
     """A handle to the local store; close it, or use it as a context manager.
 
-    Safe to share between threads. Not usable in a process forked after it was opened.
+    Threads may share a handle; a process that is forked after the handle was opened cannot use it.
 
     Attributes:
         read_only: whether `write` raises an error, so that callers cannot store anything.
@@ -170,7 +169,7 @@ class LocalStore:
         self.close()
 
     def usable(self) -> LmdbEnvironment:
-        """Return the environment, for this package's transactions.
+        """Return the LMDB environment of the handle; only this package uses it.
 
         Raises:
             LakeError: the handle is closed, or was opened before this process was forked.
@@ -197,7 +196,8 @@ class ReadTransaction:
     A transaction may be used by one thread only.
 
     Attributes:
-        past: the staged records, if the transaction reads as of an earlier operation.
+        past: the staged records as of an earlier operation; ``None`` in a transaction that reads
+            the present state.
     """
 
     past: StagedRecords | None = None
@@ -221,11 +221,11 @@ class ReadTransaction:
 
     @property
     def state(self) -> int:
-        """A number for the state that is read; every write by any process increases it."""
+        """The number of the snapshot that is read; every write by any process increases it."""
         return self._txn.id()
 
     def for_writing(self) -> WriteTransaction:
-        """Return this transaction if it is a write transaction; otherwise raise TypeError."""
+        """Return this transaction; raise `TypeError` if it is not a write transaction."""
         raise TypeError("writing needs a write transaction")
 
     def get(self, table: Table, key: bytes) -> bytes | None:
@@ -497,7 +497,7 @@ def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int 
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner of the remainders of long paths: paths of `owner` that start with `head`."""
+    """Return the owner of the remainders of those long paths of `owner` that start with `head`."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

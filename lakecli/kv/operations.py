@@ -186,9 +186,9 @@ def rewrite(txn: WriteTransaction, operation: Operation) -> None:
 
 
 def close(txn: WriteTransaction, repository: bytes) -> int:
-    """Use up the next sequence number and return it, so that no command extends the last operation.
+    """Take the next sequence number and return it, so that no command extends the last operation.
 
-    A command extends the newest operation only while this operation has the last sequence number.
+    A command extends an operation only while the operation has the last sequence number.
     """
     sequence = last_sequence(txn, repository) + 1
     key = _COUNTER + owner_key(repository)

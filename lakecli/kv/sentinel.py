@@ -59,7 +59,7 @@ class Sentinel:
             raise
 
     def begin(self) -> None:
-        """Let other processes open the store, once this process has checked it."""
+        """Let other processes open the store; this process has checked the store before."""
         self._write(b"open")
         self._wait()
 

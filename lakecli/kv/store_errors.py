@@ -1,4 +1,4 @@
-"""Converts the errors of LMDB, and of the disk with the local store, to lakecli's errors."""
+"""Errors of the local store, and the conversion of errors of LMDB and of the disk to them."""
 
 import errno
 import os

@@ -6,7 +6,7 @@ and listings take much longer. Tests compare the results for every message with 
 ::
 
     varint      numbers of variable size, as protobuf and SSTables write them
-    messages    the table of lakeFS's messages; encodes and decodes one by the types of its fields
+    messages    encodes and decodes lakeFS's messages, which tables of their fields describe
 
 This package imports nothing from lakecli.
 """

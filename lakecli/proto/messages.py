@@ -4,9 +4,9 @@ The messages are lakeFS's ``catalog.Entry``, ``committed.RangeData`` and ``grave
 Each table lists the fields in the order of their numbers, from 1.
 
 Encoding writes the fields by ascending number and omits fields with their default value, as
-protobuf does. Decoding accepts what protobuf accepts, and nothing else: fields may come in any
-order, the last of several values wins, messages are merged, numbers may be padded, and unknown
-fields, or fields of another wire type than expected, are skipped. Texts must be UTF-8.
+protobuf does. Decoding accepts exactly what protobuf accepts. Fields may come in any order. If a
+field is repeated, the last value wins, but nested messages are merged. Varints may be padded.
+Unknown fields, and fields with an unexpected wire type, are skipped. Texts must be UTF-8.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ class Scalar(NamedTuple):
         default: value of an absent field.
         encode: a function that returns the bytes after the tag; for a text or bytes, the bytes
             after the length.
-        decode: the inverse of `encode`; the argument for a number is the value of its varint.
+        decode: the inverse of `encode`; for a number, its argument is the decoded varint.
     """
 
     wire_type: int
@@ -68,14 +68,14 @@ BYTES: Final = Scalar(_LENGTH_DELIMITED, b"", bytes, bytes)
 
 
 class Message:
-    """A type of message; also the type of a field whose value is such a message.
+    """A message type, which is also the type of a field that contains such a message.
 
     A message is passed as a mapping from field names to values. A repeated field is a list. A
     nested message is a mapping, or ``None`` if it is absent.
 
     Args:
-        fields: name and type of the fields numbered 1, 2, 3 and so on; a list of one type is a
-            repeated field.
+        fields: the types of the fields by name, in the order of the field numbers, from 1. A list
+            of one type stands for a repeated field.
     """
 
     wire_type: Final = _LENGTH_DELIMITED
@@ -118,10 +118,7 @@ class Message:
             raise Malformed("a text that is not UTF-8") from None
 
     def _decode(self, data: bytes, earlier: dict[str, Any] | None, depth: int) -> dict[str, Any]:
-        """Decode a message; `earlier` has the values of an earlier message in the same field.
-
-        Both messages are merged, as protobuf requires.
-        """
+        """Decode a message, and merge it with `earlier`, an earlier message of the same field."""
         values = earlier or self._defaults | {name: [] for name in self._repeated}
         at = 0
         while at < len(data):

@@ -31,8 +31,8 @@ class Bisection(NamedTuple):
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
         found: the first bad commit; ``None`` if it is not known yet.
-        untested: if only skipped commits are left to test, these and the bad commit: one of them is
-            the first bad commit. Else empty.
+        untested: if only skipped commits are left to test, the skipped commits and the bad commit;
+            one of them is the first bad commit. Else empty.
     """
 
     candidates: Sequence[Commit]
@@ -52,9 +52,10 @@ def bisection(
     *,
     first_bad: CommitId | None = None,
 ) -> Bisection:
-    """Return the state of a search.
+    """Return the state of a search: the commit to test next, or the result.
 
     Args:
+        skipped: commits that cannot be tested.
         first_bad: the first commit that the user marked as bad; ``None``: `bad` itself.
 
     Raises:

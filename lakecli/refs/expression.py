@@ -7,8 +7,8 @@ A ref expression is a base, then modifiers applied from left to right::
     modifier   := the symbol of a row of MODIFIERS, with decimal digits (default: 1) if the row
                   takes a number, or with a text in braces: ``~2``, ``@{3 days ago}``
 
-This module looks nothing up: a parsed expression may name a ref or commit that does not exist.
-`resolve` looks up refs and commits.
+This module only parses: an expression may name a ref or commit that does not exist. `resolve` looks
+up refs and commits.
 
 A time in ``main@{…}`` is ISO 8601, a word such as ``yesterday``, or a duration before now, such as
 ``3 days ago``. A time without an offset is UTC, and a date without a time is its midnight.
@@ -26,7 +26,7 @@ MAX_NUMBER = 2**31 - 1
 
 
 class ModifierRule(NamedTuple):
-    """How one modifier is written.
+    """The syntax and the meaning of one modifier.
 
     Attributes:
         summary: the meaning of the modifier, for help texts; ``n`` is its number.
@@ -149,7 +149,7 @@ def split_range(text: str) -> tuple[str, str, str] | None:
 
 
 def parse_expression(text: str) -> RefExpression:
-    """Parse a ref expression.
+    """Parse a ref expression, without looking up what it names.
 
     Raises:
         UsageError: the expression is malformed; the message has the expression, its faulty part,

@@ -2,9 +2,9 @@
 
 Everything in this module relies on one invariant: a commit's generation is above that of each of
 its parents. In descending order of generation, a commit is visited after all of its descendants.
-So when a walk visits a commit, it knows every way to reach the commit, whatever the dates say, and
-it can stop at the generation of the answer. Each step to a parent checks the invariant, and raises
-`DamagedHistory` if the invariant is violated or the parent is missing.
+So when a walk visits a commit, it has found every path to the commit, whatever the dates say, and
+it can stop at a generation below which nothing changes the result. Each step to a parent checks the
+invariant, and raises `DamagedHistory` if the invariant is violated or the parent is missing.
 """
 
 from collections.abc import Iterable, Iterator

@@ -54,7 +54,7 @@ def iter_log(
     Args:
         since: leave out older commits and commits that are reached only through them.
         stop_at: end the log after this commit.
-        after: leave out the commits up to and including this one.
+        after: leave out the commits that the log lists up to and including this one.
         hidden: leave out this commit and all its ancestors.
 
     Raises:
@@ -77,7 +77,7 @@ def iter_log(
 
 
 class _Ancestors:
-    """A commit and its ancestors; a query looks up ancestors only as far down as it requires."""
+    """A commit and its ancestors; each query reads no more ancestors than it needs."""
 
     def __init__(self, reader: CommitReader, start: CommitId) -> None:
         self._reader = reader
@@ -98,7 +98,7 @@ class _Ancestors:
 
 
 class _HistoryPart(NamedTuple):
-    """The part of the history that a log walks."""
+    """The part of the history that a log walks, as its options limit it."""
 
     reader: CommitReader
     first_parent: bool
@@ -235,8 +235,8 @@ def iter_graph_lines(
 
     Args:
         commits: the commits, each before its parents, as `iter_log` yields them.
-        is_shown: whether a commit gets an asterisk. Lines pass through the other commits, so that a
-            commit is connected to its nearest shown ancestors.
+        is_shown: a function that returns whether a commit gets an asterisk. Lines pass through
+            hidden commits, so that a commit is connected to its nearest shown ancestors.
     """
     columns: list[CommitId] = []
     # The last column, if it ended on the last line: the next commit there is not a parent.
@@ -288,7 +288,7 @@ def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> I
 
 
 def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
-    """Draw the lines with which the column `end` joins the column `keep` on its left."""
+    """Draw the lines that join the column `end` to the column `keep` on its left."""
     width = len(columns)
     del columns[end]
     yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))

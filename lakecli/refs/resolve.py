@@ -56,7 +56,7 @@ class PastRef(NamedTuple):
 
 
 class ResolvedModifier(NamedTuple):
-    """The result of one modifier.
+    """The commit that one modifier leads to.
 
     Attributes:
         modifier: modifier such as ~2.
@@ -103,7 +103,7 @@ class AmbiguousRef(NotFound):
 
 
 def resolve(expression: RefExpression, reader: RefReader, past: PastRef | None = None) -> Resolved:
-    """Resolve an expression for reading.
+    """Resolve an expression to the commit, and perhaps the staging area, to read.
 
     Args:
         past: the base with its braces, already resolved; ``None`` if there are no braces.
@@ -196,7 +196,7 @@ def _find_by_prefix(reader: RefReader, prefix: str) -> CommitId:
 
 
 def _shorten(message: str) -> str:
-    """Return the first line of a message, cut to a maximum width, safe for a terminal."""
+    """Return the first line of a message, cut to `_MESSAGE_WIDTH`, with hidden characters as ?."""
     line = message.partition("\n")[0]
     if len(line) > _MESSAGE_WIDTH:
         line = line[: _MESSAGE_WIDTH - 1] + "…"

@@ -3,7 +3,7 @@
 Decoding trusts nothing: for any bytes it returns lists or raises `Malformed`, in time and memory
 proportional to the block. `lakecli.native` has the most expensive functions in C.
 
-A run consists of many data blocks of a table. It is read and decoded as fast as a single block.
+A run is a group of consecutive data blocks of a table, which are read and decoded together.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,8 +25,7 @@ _SHARING_BUDGET = 64 << 20
 _header = Struct("4B").unpack_from
 """Reads the first four bytes of an entry.
 
-They never reach beyond the block, because the restart points take at least eight bytes after the
-entries.
+A block always has these bytes, because at least eight bytes of restart points follow the entries.
 """
 
 _UNEVEN = "entries that do not end where the restart points begin"
@@ -161,7 +160,7 @@ def find_value(payload: bytes, wanted: bytes) -> bytes | None:
 
 
 def seek(payload: bytes, wanted: bytes) -> tuple[bytes, bytes] | None:
-    """Return the first entry whose user key is no less than `wanted`, or ``None``.
+    """Return the first entry whose user key is greater than or equal to `wanted`, or ``None``.
 
     Reading starts at the last restart point whose key is not greater than `wanted`.
 
@@ -220,7 +219,7 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block other than a data block; keys are sorted, and stored without changes."""
+    """Encode a block other than a data block; the pairs are sorted by key, and stored as given."""
     parts: list[bytes] = []
     restarts: list[int] = []
     size = 0
@@ -245,7 +244,7 @@ def _encode_entry(shared: int, key: bytes, value: bytes) -> bytes:
 def encode_block(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
 ) -> tuple[bytes, int, bool]:
-    """Encode the records from position `start` on, up to the end of a block.
+    """Encode one block of records, from position `start` to a cut or to the last record.
 
     Args:
         keys: user keys, ascending.
@@ -295,7 +294,7 @@ def index_key(separator: bytes, last: bytes) -> bytes:
 
 
 RUN_SIZE = 64 << 10
-"""Largest size of a run in stored bytes (unless one block is larger), so that memory is reused."""
+"""Largest size of a run in stored bytes, unless one block is larger; few enough to reuse memory."""
 
 
 class Run(NamedTuple):
@@ -303,7 +302,8 @@ class Run(NamedTuple):
 
     Attributes:
         data: the stored blocks, and any bytes between them.
-        sizes: size in bytes of each block in `data`, its trailer included.
+        offsets: where each block begins in `data`.
+        sizes: size in bytes of each block, its trailer included.
         separators: a key for each block, as in `SSTable.separators`.
         ends: for each block, the number of records from the start of the run to the block's end.
         keys: user keys of all records, ascending.
@@ -385,7 +385,9 @@ class CopiedBlocks(NamedTuple):
 
 
 def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
-    """Return which blocks are between two positions: the first block, and the one after the last.
+    """Return the number of the first block that lies between two positions, and of the last plus 1.
+
+    Only blocks with all their records between the positions count.
 
     Args:
         ends: the position after the last record of each block.

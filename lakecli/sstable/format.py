@@ -73,7 +73,7 @@ BLOCK_SIZE_MAX: Final = 8192
 BLOCK_CUT_MASK: Final = 7
 
 INDEX_PARTITION_SIZE: Final = 4096
-INDEX_PARTITION_THRESHOLD: Final = 3687  # 90 % of it, rounded up
+INDEX_PARTITION_THRESHOLD: Final = 3687  # 90 % of INDEX_PARTITION_SIZE, rounded up
 INDEX_HANDLE_GUESS: Final = 20  # assumed size of an index entry's value, not known yet
 INDEX_SINGLE_LEVEL: Final = 0
 INDEX_TWO_LEVEL: Final = 2

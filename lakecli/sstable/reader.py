@@ -146,9 +146,9 @@ class KeyLookup:
 
 
 def count_equal(is_equal: Callable[[int, int], bool], most: int) -> int:
-    """Return how many items at the beginning of two sequences are equal.
+    """Return how many leading items of two sequences are equal.
 
-    Each step compares twice as many items as the previous one, until some differ.
+    Each step compares twice as many items as the previous one; after a difference, half as many.
 
     Args:
         is_equal: a function that compares the items between two positions.

@@ -38,7 +38,7 @@ class EncodedBlock(NamedTuple):
 def encode_next(
     keys: Sequence[bytes], values: Sequence[bytes], checksums: Sequence[int], start: int
 ) -> EncodedBlock:
-    """Encode the block that begins at a position, as `encode_block` does."""
+    """Encode the block that begins at record `start`, in C if the compiled core is present."""
     core = native.core()
     found = None if core is None else core.encode_block(keys, values, checksums, start)
     return EncodedBlock(*(found or block.encode_block(keys, values, checksums, start)))
@@ -76,13 +76,14 @@ class StoredRun(Protocol):
 
 
 class TableWriter:
-    """Builds one file in memory.
+    """Builds one table in memory.
 
     Args:
         properties: user properties, by name; `finish` adds ``min_key``, ``max_key``, ``count`` and
             ``estimated_size_bytes``.
 
     Attributes:
+        count: the number of records added so far.
         min_key: the first key; ``b""`` before the first record.
         max_key: the last key; ``b""`` before the first record.
 
@@ -267,9 +268,9 @@ class TableWriter:
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
-    """Return the index key of a block: at least its last key, and less than the key after it.
+    """Return the index key of a block: at least its last key, and less than the following key.
 
-    If the key can be shortened, the result is the shortened key with the trailer of separators.
+    The last key is shortened if possible; the trailer of the result shows whether it was.
 
     Args:
         following: user key of the next record, or ``None`` at the end of the table.

@@ -13,15 +13,15 @@ from lakecli.kv import local_store
 from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, delete_path
 
 ClaimedValue = NewType("ClaimedValue", bytes)
-"""An encoded entry whose object is in the bucket and claimed against garbage collection, or a
-`TOMBSTONE`. Only `lakecli.repository.guard` creates such values."""
+"""An encoded entry whose object is in the bucket and protected from garbage collection by a claim,
+or a `TOMBSTONE`. Only `lakecli.repository.guard` creates such values."""
 
 TOMBSTONE: Final = ClaimedValue(b"")
 """The record of a deleted path; encoded values are never empty."""
 
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
-    """Return the record staged at a path, `TOMBSTONE` for a deletion; ``None``: not staged."""
+    """Return the record staged at a path (`TOMBSTONE` for a deletion), or ``None``."""
     if txn.past is not None:
         return txn.past.get(token, path)
     return local_store.get_path(txn, Table.STAGING, token, path)
@@ -30,7 +30,7 @@ def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
-    """Stage paths, each with a claimed value or `TOMBSTONE`, in ascending order of paths."""
+    """Stage records: pairs of a path and its claimed value or `TOMBSTONE`, in path order."""
     local_store.put_paths(txn, Table.STAGING, token, items)
 
 
@@ -61,7 +61,7 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
-    """Return whether a branch has no uncommitted changes, even in a commit that is in progress."""
+    """Return whether a branch has no uncommitted changes, including those of a running commit."""
     return all(is_empty(txn, token) for token in branch.tokens)
 
 
