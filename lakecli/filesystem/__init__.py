@@ -5,7 +5,7 @@
     system        the file system itself: writing and committing, on top of reading
     transactions  the changes of one instance, staged together at the end
     reading       list and describe repositories, refs and objects, read and download objects
-    files         open files, read block by block, and uploaded as a whole when closed
+    files         open files: read block by block, or uploaded when they are closed
     lakes         the lakes that this process has open for its file systems
     paths         paths of the file system, and translation of errors to Python's own
     universal     paths of universal-pathlib, which Airflow and Dagster accept

@@ -1,4 +1,4 @@
-"""Files of the file system: read block by block, or uploaded as a whole when they are closed."""
+"""Open files of the file system: read block by block, or uploaded when they are closed."""
 
 import atexit
 import io
@@ -134,7 +134,7 @@ class _Discardable(io.IOBase):
         self.close()
 
     def __del__(self) -> None:
-        """Close a file that the caller did not close, as Python and fsspec do with their files."""
+        """Close a file that the caller did not close, as Python's and fsspec's own files do."""
         if self.closed:
             return
         if self._process != os.getpid():
@@ -143,7 +143,7 @@ class _Discardable(io.IOBase):
 
 
 class WrittenFile(_Discardable, io.BufferedIOBase):
-    """A file for writing, which becomes an object of a branch as a whole when it is closed.
+    """A file for writing; closing it makes its contents an object of a branch.
 
     If its ``with`` block raises an error, the file is discarded, unlike fsspec's own files. Use
     each file from one thread at a time; several threads may use different files.

@@ -1,17 +1,17 @@
-"""A FileIO for pyiceberg, with which Iceberg tables can be in repositories.
+"""A FileIO for pyiceberg, so that Iceberg tables can be stored in repositories.
 
 pyiceberg finds a FileIO by the property ``py-io-impl``; it has no entry points for FileIOs::
 
     load_catalog("lake", **{"py-io-impl": "lakecli.filesystem.iceberg.LakeFileIO", …})
 
-Everybody who may write to a repository may write the metadata of its tables, which can name any
-URI. Therefore only the URI of the metadata file, which the catalog names, decides which files
-belong to a table; the contents of the metadata file cannot allow more files. pyiceberg creates one
-FileIO to read the metadata file, and a second one, from the properties in that file, for everything
-else. So the first FileIO adds the property `TABLE` to the metadata, with a value that only this
-process can make, and removes properties that only a catalog may set: names of Python classes,
-servers and credentials. To purge a table, pyiceberg creates a third FileIO, from the properties of
-the catalog. The third FileIO is bound to the table whose metadata file the thread has read last.
+Everybody who may write to a repository may write the metadata of its tables, and metadata can name
+any URI. Therefore only the URI of the metadata file, which comes from the catalog, decides which
+files belong to a table; the contents of the metadata file cannot allow more files. pyiceberg
+creates one FileIO to read the metadata file, and a second FileIO, from the properties in that file,
+for everything else. So the first FileIO adds the property `TABLE` to the metadata, with a value
+that only this process can make, and removes properties that only a catalog may set: names of Python
+classes, servers and credentials. To purge a table, pyiceberg creates a third FileIO, from the
+properties of the catalog. It is bound to the table whose metadata file the thread has read last.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Table(NamedTuple):
 
 
 class _Recent(threading.local):
-    """For each thread, the table whose metadata file the thread has requested last."""
+    """Thread-local: the table whose metadata file this thread has requested last."""
 
     table: _Table | None = None
 

@@ -82,7 +82,7 @@ _lock = Lock()
 
 
 def home_of(given: str | None) -> str | None:
-    """Return the given home, or ``LAKECLI_HOME``; ``None``: the platform's directories."""
+    """Return the given home, else ``LAKECLI_HOME``, else ``None`` for the default directories."""
     home = chosen_home(given, os.environ)
     return os.path.abspath(home) if home else None
 

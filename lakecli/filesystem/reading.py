@@ -281,7 +281,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Return the bytes of a file or a part; a whole file is verified by its checksum."""
+        """Return bytes of a file; if all bytes are read, they are verified by the checksum."""
         place, entry = self._found(path)
         if start is None and end is None:
             return b"".join(self._read(place, entry))
@@ -318,7 +318,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return answers
 
     def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
-        """Download files; whatever the names of objects are, write only below `lpath`.
+        """Download files, and never write outside `lpath`, even if objects have malicious names.
 
         Files with names that Git, lakecli or the system uses are left out, with a `LakeWarning`.
 

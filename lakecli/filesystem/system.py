@@ -88,7 +88,7 @@ class LakeFileSystem(ReadingFileSystem):
         """The changes of the open transaction, or ``None``."""
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        """Open a file, to read it or to write it as a whole.
+        """Open a file, to read it or to replace it.
 
         Args:
             mode: ``r``, ``w`` or ``x``, with ``b`` for bytes, otherwise text.

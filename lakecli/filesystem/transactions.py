@@ -1,4 +1,4 @@
-"""Transactions of fsspec: all changes of one instance are staged together at the end."""
+"""fsspec transactions: all changes of one file system instance are staged together at the end."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -31,7 +31,7 @@ class Pending:
             branch = self._changes.setdefault(key, {})
             is_removal = isinstance(change, Removal)
             if is_removal and isinstance(branch.get(place.path), bytes):
-                change = Removal(b"")  # removes any entry of the branch, as `seen` is not staged
+                change = Removal(b"")  # `seen` was never staged, so remove any entry of the branch
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
             self._above.setdefault(key, {})[place.path] = value

@@ -20,7 +20,7 @@ class LakeUPath(UPath):
     __slots__ = ()
 
     def with_segments(self, *segments: Any) -> "LakeUPath":
-        """Return a path that consists of segments; the first may begin with a namespace."""
+        """Join segments to a path; the first segment may begin with a storage namespace."""
         first, *rest = segments or ("",)
         if isinstance(first, str) and re.match(_NAMESPACE, first):
             first = SCHEME + first

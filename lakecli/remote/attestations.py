@@ -61,9 +61,9 @@ class Attestation(NamedTuple):
         name: the name of the check, or of the branch or tag that the tree is approved for.
         subject: the tree's metarange ID, or with `prefix` the digest of the entries below it.
         tree: the tree that was checked or approved.
-        prefix: the prefix of the paths that were checked; ``""``: all.
-        who: the committer who states it, ``Name <email>``.
-        at: when, by the clock of that committer's machine; whole seconds.
+        prefix: the prefix of the paths that were checked; ``""`` if all paths were checked.
+        who: the committer who made the statement, ``Name <email>``.
+        at: the time of the statement by the clock of the committer's machine, in whole seconds.
     """
 
     kind: str
@@ -114,12 +114,12 @@ def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]
 def iter_ended(
     store: ObjectStore, trees: Collection[str], *, before: datetime
 ) -> Iterator[ObjectInfo]:
-    """Yield the objects of statements whose tree is not among `trees`, for garbage collection.
+    """Yield the objects of statements about trees not in `trees`, for garbage collection.
 
     Statements that are not valid are kept, since a later version may have written them.
 
     Args:
-        before: the time before which an object must have been written to be yielded.
+        before: yield only objects that were written before this time.
     """
     for info in store.list(layout.ATTESTATIONS):
         subject = info.key.removeprefix(layout.ATTESTATIONS).partition("/")[0]

@@ -1,13 +1,13 @@
 """Garbage collection as all clones see it: one small object, changed by compare-and-set.
 
-This object, the state of garbage collection, is in JSON, and validated before it is used::
+The object holds the state of garbage collection as JSON, which is validated before use::
 
     {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…", "grace": 1209600,
      "write_id": "0f…"}
 
 Anyone with write access to the bucket can write this object. So its times are not trusted: a grace
-period outside the bounds is refused, and a sweep measures waiting times by the dates that the
-bucket gives to the objects.
+period outside the bounds is refused, and a sweep measures waiting times by the modification times
+that the bucket reports.
 
 ::
 
@@ -18,7 +18,7 @@ bucket gives to the objects.
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
     _lakecli/gc/seen/<id>           the last moves of refs, recorded by a collection once a day
     _lakecli/gc/refs                the last moves of refs that the last collection has seen
-    _lakecli/gc/clock               written to learn the time by the store's clock
+    _lakecli/gc/clock               an empty object, written to read the store's clock
 
 The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*
 (after the grace period, listed objects are deleted unless they are reachable or kept by then) →
@@ -39,8 +39,8 @@ Rules that protect writers from the collector:
   object. The owner renews the state in time and starts no deletion that might outlast the lease. No
   other process takes the sweep over, or ends it, before the lease has ended. So a machine that was
   suspended deletes nothing after others have begun to use the objects again.
-- Whatever the state says, a sweep computes reachability itself, and measures waiting times by the
-  dates of the objects in the bucket.
+- A sweep does not rely on the state alone: it computes reachability itself, and measures waiting
+  times by the modification times of the objects in the bucket.
 
 An absent state means idle, epoch 0: no collection ever ran, and writers need no further check.
 """
@@ -283,7 +283,7 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
 
 
 def look(store: ObjectStore) -> ObservedState:
-    """Return the state, and the version and the date of its object, for `move`."""
+    """Return the state, and the version and modification time of its object, for `move`."""
     try:
         info = store.head(layout.GC_STATE)
         # A change between these two requests makes the version stale: then `move` fails.
@@ -294,7 +294,7 @@ def look(store: ObjectStore) -> ObservedState:
 
 
 def look_at_damage(store: ObjectStore) -> ObservedState:
-    """Return an idle state with which `move` can replace a damaged state.
+    """Return an idle state that `move` can write over a damaged state.
 
     The new state's epoch is greater than every epoch in the keys of the other objects below
     ``_lakecli/gc/``. So every writer that read an earlier state notices the change.
@@ -315,7 +315,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
     Raises:
         StateMoved: the state has changed since it was read.
         Unreachable: the store does not answer, or refused although nobody else changed the state.
-        OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
+        OutcomeUnknown: the response was lost, and the outcome cannot be determined.
     """
     condition = contract.ABSENT if seen.version is None else Match(seen.version)
     try:
@@ -344,7 +344,7 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
 
 
 def store_now(store: ObjectStore) -> datetime:
-    """Return the current time by the store's clock: write a small object, and return its date."""
+    """Return the time by the store's clock: the modification time of an object written now."""
     store.put(CLOCK_KEY, b"", contract.ANY)
     return store.head(CLOCK_KEY).modified_at
 
@@ -399,9 +399,9 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
 def iter_expired(store: ObjectStore) -> Iterator[str]:
     """Yield the metaranges that garbage collection has ever deleted by the retention rules.
 
-    Some of them may have been written again since. If such a metarange is missing, this is not
-    damage. A list that is not valid is skipped: its metaranges then count as damage, and garbage
-    collection deletes nothing.
+    Some of them may have been written again since. A missing metarange is not damage if it is in
+    one of the lists. A list that is not valid is skipped: if its metaranges are missing, that
+    counts as damage, and garbage collection deletes nothing.
     """
     for info in store.list(EXPIRED):
         yield from read_expired(store, info.key)

@@ -117,14 +117,14 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
 def read_new_packs(
     store: ObjectStore, known: Collection[PackId], *, also: Collection[PackId] = ()
 ) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs not in `known`, largest first, without packs that a pack yielded before replaces.
+    """Yield packs not in `known`, largest first; skip packs that an already yielded pack replaces.
 
-    In place of a damaged pack, its ID and the defect are yielded. A pack that was deleted between
-    listing and reading was replaced by another pack, so the packs are then listed again.
+    For a damaged pack, an `InvalidRecord` is yielded. A pack that was deleted between listing and
+    reading was replaced by another pack, so the packs are then listed again.
 
     Args:
-        also: IDs of packs that the moves of refs name. These packs are read even if a listing that
-            lags behind lacks them, and skipped if another pack replaced them.
+        also: IDs of packs that the moves of refs name. These packs are read even if a stale listing
+            lacks them, and skipped if another pack replaced them.
     """
     done = set(known)
     listed = True
@@ -140,9 +140,9 @@ def read_new_packs(
 
 
 def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs by ID, except deleted packs and packs that a pack read earlier replaces.
+    """Yield packs by ID; skip deleted packs, and packs that an already yielded pack replaces.
 
-    In place of a damaged pack, its ID and the defect are yielded.
+    For a damaged pack, an `InvalidRecord` is yielded.
     """
     for _, pack in _read_each(store, ids, set()):
         if pack is not None:
@@ -152,9 +152,9 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
 def _read_each(
     store: ObjectStore, ids: Iterable[PackId], done: set[PackId]
 ) -> Iterator[tuple[PackId, Pack | InvalidRecord | None]]:
-    """Yield each pack that is not in `done`; ``None`` for a deleted one.
+    """Yield (ID, pack) for each ID that is not in `done`; the pack is ``None`` if it was deleted.
 
-    The packs that are read, and the packs that they replace, are added to `done`.
+    The IDs of the packs that are read, and of the packs that they replace, are added to `done`.
     """
     for pack_id in ids:
         if pack_id in done:
@@ -229,7 +229,7 @@ def write_pack(
 
 
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:
-    """Return the packs that a new pack should replace, often none, so that there are few packs.
+    """Return the packs that a new pack should replace (often none), to keep their number small.
 
     At most seven packs of each level remain. The maximum size of a level's packs is eight times
     that of the previous level.

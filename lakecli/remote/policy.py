@@ -1,4 +1,4 @@
-r"""The rules about refs in the bucket: one object, replaced by compare-and-set; versions are kept.
+r"""The rules about refs in the bucket: one object, changed by compare-and-set; versions are kept.
 
 ::
 
@@ -71,7 +71,7 @@ class SeenPolicy(NamedTuple):
 
     Attributes:
         record: the rules; ``None`` if there are none, or if their object is damaged.
-        data: the bytes of the object, which are copied to the key of the version.
+        data: the bytes of the object; before it is replaced, they are copied to `policy_key`.
         version: the version of the object; ``None`` if there is no object.
     """
 
@@ -121,7 +121,7 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
         Unwritable: no lakecli could read the new rules; nothing was changed.
         NotOurs: the key of the copy has an object with other contents; nothing was changed.
         PolicyMoved: the rules have changed since `seen` was read.
-        OutcomeUnknown: the answer was lost, and the outcome cannot be determined.
+        OutcomeUnknown: the response was lost, and the outcome cannot be determined.
         Unreachable: the store does not answer, or refused although nobody else changed the rules.
     """
     fields = after._asdict() | {

@@ -3,14 +3,14 @@
 The last moves of a ref are in its object, older moves in chunks beside it (the reflog). When a ref
 object is full, its oldest moves are written to a chunk before the PUT that removes them from the
 ref object. The chunk is named by the newest of its moves. The contents of the chunk depend only on
-the ref object, so concurrent writers write the same chunk. Each chunk determines the name of the
-next older chunk, so reading needs no listing.
+the ref object, so concurrent writers write the same chunk. The oldest move in a chunk determines
+the name of the next older chunk, so reading needs no listing.
 
 `RefMove` moves a ref; no other code writes ref objects. A move has a random write ID. The caller
 records this ID before the first request, and every repetition uses the same ID. The moves in the
 ref object and in the reflog have their write IDs. The move itself is one conditional PUT that no
-SDK repeats: it replaces exactly the version that was read, or creates the object. After any answer
-but plain success, the ref is read again:
+SDK repeats: it replaces exactly the version that was read, or creates the object. Unless the PUT
+plainly succeeds, the ref is read again:
 
 - If its moves include the write ID, the move was applied, even if others moved the ref since.
 - If the ref does not point to the commit where the move starts, the move is lost. Requests that may
@@ -53,7 +53,7 @@ class ListedRef(NamedTuple):
 
 
 def find_ref(store: ObjectStore, kind: RefKind, name: str) -> RemoteRef | None:
-    """Return a ref, deleted or not, or ``None`` if it never existed."""
+    """Return a ref, even if it is deleted; ``None`` if it never existed."""
     key = layout.ref_key(kind, name)
     try:
         data, version = store.get_versioned(key, length=layout.MAX_REF_SIZE + 1)
@@ -68,7 +68,7 @@ def sequence_of(ref: RemoteRef | None) -> int:
 
 
 def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
-    """Yield the refs, deleted ones too, in the order of their keys; other objects are skipped.
+    """Yield the refs, including deleted refs, in the order of their keys; skip other objects.
 
     One LIST request returns a thousand refs. A store's listing may lag behind, so the result may
     lack a ref that exists.
@@ -82,7 +82,7 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
 def read_refs(store: ObjectStore, refs: Iterable[ListedRef]) -> Iterator[RemoteRef | InvalidRecord]:
     """Yield refs in the order of `refs`, each read with one GET; absent refs are left out.
 
-    In place of a ref that is not valid, its key and the defect are yielded.
+    For a ref that is not valid, an `InvalidRecord` is yielded.
     """
 
     def read(listed: ListedRef) -> RemoteRef | InvalidRecord | None:
@@ -203,11 +203,11 @@ class Intent(NamedTuple):
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        write_id: random, 32 hex digits; every repetition of this move keeps it.
-        before: commit of the ref in the bucket before; null if the ref did not exist there.
+        write_id: random ID, 32 hex digits; every repetition of the move has the same ID.
+        before: commit of the ref in the bucket before the move; null if the ref did not exist.
         after: new commit of the ref in the bucket; null to delete the ref.
-        who: ``Name <email>``.
-        at: when, whole seconds.
+        who: the committer who moves the ref, ``Name <email>``.
+        at: the time of the move, in whole seconds.
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
         since: the ref's sequence number when the move was decided, or a lower number; only moves
@@ -236,7 +236,7 @@ class MoveOutcome(StrEnum):
 
 
 class MoveResult(NamedTuple):
-    """The outcome of a move, and the ref as last read; ``None``: the ref never existed."""
+    """The outcome of a move, and the ref as last read, or ``None`` if it never existed."""
 
     outcome: MoveOutcome
     ref: RemoteRef | None
@@ -246,7 +246,7 @@ MOST_READS: Final = 8
 """Number of failed reads in a row, after a PUT, that make the outcome of the PUT unknown."""
 
 MOST_SLOW: Final = 2
-"""Number of PUTs that the store was too slow to answer, after which no more are sent."""
+"""After this number of PUTs that timed out, no more PUTs are sent."""
 
 
 def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
@@ -334,14 +334,14 @@ class RefMove:
 
     @property
     def seen(self) -> RemoteRef | None:
-        """The ref that `send` replaces, as it was read last; ``None``: it does not exist."""
+        """The ref that `send` replaces, as last read; ``None`` if the ref does not exist."""
         return self._ref
 
     def send(self, *, policy: int = 0) -> None:
         """Write the ref with the new move; `outcome` reports a failure.
 
         Args:
-            policy: the number of the rules that allow the move; 0: there are none.
+            policy: the number of the rules that allow the move; 0 if there are no rules.
         """
         assert self._new is not None
         if policy:
@@ -380,7 +380,7 @@ class RefMove:
             try:
                 ref = find_ref(self._store, self._intent.kind, self._intent.name)
                 if sequence_of(ref) < since:
-                    continue  # a stale answer: a newer state of the ref was read before
+                    continue  # a stale response: a newer state of the ref was read before
                 self._result = _judge(self._store, self._intent, ref, since=since)
             except LakeError as error:
                 self._error = error

@@ -1,4 +1,4 @@
-"""Hand data over to people without lakecli, and stage the files that they send.
+"""Send data to people without lakecli, and stage the files that they send.
 
 ::
 
@@ -7,9 +7,9 @@
     manifest         lists of links as JSON, CSV or a page; reading and checking such lists
     download_script  a script that downloads the objects: partner_environment.sh, which chooses the
                      programs to use, partner.sh, and partner_blake3 if b3sum is missing
-    link_sets        many PUT links, recorded in the namespace; stages all received files together
+    link_sets        sets of PUT links, recorded in the namespace; stages the files sent to a set
     upload_documents a page and a script that send files to a set of links
-    incoming         objects sent to PUT links, and objects recorded without copying them
+    incoming         stages objects sent to PUT links, and objects in other buckets
 
 URLs are secrets: everybody who has a URL can read its object until the URL expires. URLs are
 written only where the user asked for them, into files that only their owner can read. This package

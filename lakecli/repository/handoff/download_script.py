@@ -1,4 +1,4 @@
-"""A shell script that downloads objects by their links; it is written while the links are signed.
+"""Write a shell script that downloads objects by their links, while the links are signed.
 
 The script consists of ``partner_environment.sh`` and ``partner.sh``, which need a POSIX shell and
 curl, and of ``partner_blake3.py``, which verifies checksums if b3sum is missing. Object names are
@@ -25,7 +25,7 @@ _ID_SIZE: Final = 8
 
 
 def _part_id(link: links.ObjectLink) -> str:
-    """Return the name of a partial download, unique for the object's path and checksum."""
+    """Return the name of a partial download: a digest of the object's path and checksum."""
     return blake3_of(link.path + b"\0" + link.checksum.encode())[:_ID_SIZE].hex()
 
 

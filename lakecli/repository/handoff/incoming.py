@@ -3,8 +3,8 @@
 `take_in` stages the object that was sent to one of `new_links`, in four steps. If a run crashes at
 any step, repeating the command does the remaining steps:
 
-1. The object is copied to a key that no URL points to and no other run uses. From then on, nobody
-   can change the copy.
+1. The object is copied to a key that no URL points to and no other run uses, so nobody can change
+   the copy.
 2. The copy is read once to compute its digest. Then the store copies it to its content address,
    unless the content address already has the same bytes.
 3. The entry is staged. It records the ID of the link, so that a repeated run finds it.
@@ -83,7 +83,7 @@ def new_links(
         count: the number of links.
         expires_in: the lifetime of the links.
         max_size: the largest size of an object, in bytes.
-        stem: hex digits with which all IDs begin.
+        stem: the hex digits at the beginning of all IDs.
 
     Raises:
         NotFound: no such branch.
@@ -136,7 +136,7 @@ def take_in(
             path implies.
 
     Returns:
-        The staged entry, and whether another object was meanwhile sent to the same link. The other
+        The staged entry, and whether another object was meanwhile sent to the same link. That
         object is kept.
 
     Raises:
@@ -227,7 +227,7 @@ def clear(repository: Repository, incoming_id: str, version: Version | None) -> 
         version: the version of the object that was staged.
 
     Returns:
-        Whether another object was meanwhile sent to the same link. The other object is kept.
+        Whether another object was meanwhile sent to the same link. That object is kept.
     """
     key, store = incoming_key(incoming_id), repository.store
     repository.lake.runtime.on_step("incoming:delete-copies")

@@ -3,12 +3,12 @@
 A command then stages all files of the set together. The set is recorded in the namespace beside the
 objects that are sent to it, so every clone can stage the objects. `_lakecli/incoming/<set>.links`
 names the branch, the directory and the links. The page or script also has a link to `<set>.sent`,
-where it writes a list of the files that it sends, one line for each file::
+to which it writes a list of the files that it sends, one line for each file::
 
     ID SIZE DIGEST STATE NAME
 
-It writes the list before it sends the first file, from time to time, and at the end. So after an
-interruption it can read from the list which files it was sending.
+The page or script writes the list before it sends the first file, from time to time, and at the
+end. So after an interruption it can read from the list which files it was sending.
 
 DIGEST is ``-`` (none), ``sha256:`` with the SHA-256, or ``sha256/8M:`` with the SHA-256 of the
 concatenated SHA-256 of each 8 MiB, which browsers can compute for a large file. STATE is ``+`` for
@@ -18,8 +18,8 @@ for a file that replaces a file sent before, and ``.`` otherwise.
 If the store supports it, a large file is sent in parts, by URLs of a multipart upload that begins
 when the links are made. All parts but the first have the same size, which the signed URLs require
 if the store can check it; the first part has the remaining bytes. The sender cannot join the parts:
-lakecli joins them when it stages the file. A file that replaces another is sent whole, since the
-multipart upload of the first file may have been completed.
+lakecli joins them when it stages the file. A file that replaces another one is not sent in parts,
+since the multipart upload of the first file may have been completed.
 
 The sender can write anything into the list and the objects. So a name from the list is used only if
 it is valid for a file below the directory, and if no other file of the set arrived with the same
@@ -99,7 +99,7 @@ class LinkSet(NamedTuple):
         expires_at: the earliest expiry of the links.
         max_size: the largest size of an object, in bytes.
         part_size: if an object is sent in parts, the size in bytes of each part except the first;
-            0: every object is sent whole.
+            0: every object is sent by one request.
     """
 
     links: Sequence[incoming.UploadLink]
@@ -188,13 +188,13 @@ def new_set(
 
 
 def _part_size(max_size: int, count: int) -> int:
-    """Return the size in bytes, whole MiB, of the parts of a set's objects; 0: do not use parts."""
+    """Return the size of the parts of a set's objects, in bytes; 0 if parts are not needed."""
     size = max(SMALLEST_PART, -(-max_size * count // (MAX_PART_LINKS << 20)) << 20)
     return size if size < max_size else 0
 
 
 def _destination(branch: str, below: bytes) -> str:
-    """Return the hex digits with which the IDs of a directory's link sets begin.
+    """Return the hex digits at the beginning of the IDs of a directory's link sets.
 
     Several directories may have the same digits.
     """
@@ -465,7 +465,7 @@ def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
 
 
 def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) -> None:
-    """Among the objects that have not arrived, mark those that were staged before."""
+    """Mark the objects that an earlier command has staged, and so deleted from their links."""
     awaited = [each for each in found if each.state is ArrivalState.AWAITED and each.path]
     values = values_on(repository, branch, [each.path or b"" for each in awaited])
     for each, value in zip(awaited, values, strict=True):

@@ -4,10 +4,10 @@ All URLs are signed for the same point in time, so the links of one store expire
 URL of one object cannot be signed, the object is recorded as a failure, and signing continues with
 the other objects.
 
-For Google Cloud Storage nearly all the time is spent on signatures, by RSA or by requests to
-Google's IAM. So several threads compute the signatures; OpenSSL and requests release the GIL
-meanwhile. The unsigned URLs of each window are made before the threads start: making URLs holds
-the GIL, and would slow down the threads.
+For Google Cloud Storage, signatures take nearly all the time: they are computed by RSA, or
+requested from Google's IAM. So several threads make the signatures; OpenSSL and requests release
+the GIL meanwhile. The unsigned URLs of each window are made before the threads start, because
+making URLs holds the GIL and would slow down the threads.
 """
 
 import os
@@ -55,7 +55,7 @@ class Header(NamedTuple):
         prefix: the common prefix of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
         title: the title of the page; ``""``: the path of the links.
-        sender: the person who hands the data over; ``""``: unknown.
+        sender: the person who sends the data; ``""``: unknown.
     """
 
     repository: str
@@ -118,7 +118,7 @@ class Totals:
 
 
 def is_blake3(checksum: str) -> bool:
-    """Return whether a checksum is a BLAKE3 of the bytes, instead of an ETag."""
+    """Return whether a checksum is a BLAKE3, not an ETag."""
     return evidence_of(checksum) is Evidence.BLAKE3
 
 
@@ -201,7 +201,7 @@ class ObjectLinks:
                 yield below + name, value
 
     def _prepared(self, path: bytes, value: bytes) -> "SigningItem":
-        """Return a path, its entry, and its URL, which may still be unsigned, or an error."""
+        """Return a path, its entry, and its URL (which may still be unsigned) or an error."""
         entry = decode_entry(value)
         try:
             return path, entry, self._presign(entry, path)
@@ -255,7 +255,7 @@ WINDOW: Final = 256
 
 @contextmanager
 def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
-    """Return an iterator over the items in their order, each with a signed URL or an error.
+    """Return an iterator over the items in order, each with a signed URL or an error.
 
     Threads sign the URLs until the ``with`` block ends.
     """

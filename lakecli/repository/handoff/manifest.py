@@ -1,10 +1,10 @@
 """Manifests: lists of links with path, size and checksum, as JSON, as CSV and as a web page.
 
-JSON and CSV are for programs. `read_manifest` reads them, and `check` compares them with the
-present state: which URLs have expired, and which objects have changed. The page has a link to each
-object; its program, ``download_all.js``, makes an archive of all objects.
+JSON and CSV are for programs. `read_manifest` reads them, and `check` finds out which URLs have
+expired, and which objects have changed. The page has a link to each object; its program,
+``download_all.js``, makes an archive of all objects.
 
-A JSON manifest is one JSON object. Each element of its list ``objects`` has a separate line::
+A JSON manifest is one JSON object. Each element of its list ``objects`` is on a separate line::
 
     {
     "manifest": 1,
@@ -85,14 +85,14 @@ IN_MEMORY: Final = 16 << 20
 
 
 class Document:
-    """A document that lists links, written while the links are signed. Use it as a context manager.
+    """A document that lists links, written while they are signed. Use it as a context manager.
 
     The head of the document needs facts that are known only at the end, such as the first expiry.
     So the text of the links is buffered: in memory, or in a temporary file if it is large.
 
     Attributes:
-        left_out: (path, reason) of each link whose name the format or a file system does not allow.
-            The document omits these links, or lists them as failures.
+        left_out: (path, reason) of each link whose name is not allowed by the format or by file
+            systems. The document omits these links, or lists them as failures.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()
@@ -102,7 +102,7 @@ class Document:
         self._links = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by `__exit__`
 
     def __enter__(self) -> Self:
-        """Return the document itself."""
+        """Return the document."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,7 +114,7 @@ class Document:
         self._links.write(self.link(link))
 
     def write(self, target: BinaryIO, header: links.Header, totals: links.Totals) -> None:
-        """Write the whole document; call this once, after all links were added."""
+        """Write the document to a file; call this once, after all links were added."""
         target.write(self.head(header, totals))
         self._links.seek(0)
         shutil.copyfileobj(self._links, target, 1 << 20)
@@ -218,7 +218,7 @@ class ListedLink(NamedTuple):
 
 
 _MAX_SIZE: Final = 256 << 20
-"""The largest manifest, in bytes, whose layout may differ from the layout that lakecli writes."""
+"""The largest size in bytes of a JSON manifest that another program has reformatted."""
 
 _MAX_DIGITS: Final = 18
 _size = whole(0, 10**_MAX_DIGITS)

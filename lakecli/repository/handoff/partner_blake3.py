@@ -74,7 +74,7 @@ class Blake3:
         self.rest = data[start:]
 
     def add(self, data: bytes) -> None:
-        """Hash one subtree of the BLAKE3 tree: a number of whole chunks that is a power of two."""
+        """Hash one subtree of the BLAKE3 tree; its number of chunks must be a power of two."""
         count = size = len(data) // CHUNK
         ones = pack([1] * count)
         counter = pack(range(self.chunks, self.chunks + count))

@@ -1,4 +1,4 @@
-"""The documents with which a partner sends files to a set of links: a web page, and a script.
+"""The documents that a partner uses to send files to a set of links: a web page, and a script.
 
 The script consists of ``partner_environment.sh`` and ``partner_put.sh``, which need a POSIX shell
 and curl. Both documents send a list of the names of the files, too; see `link_sets`.
@@ -17,7 +17,7 @@ from lakecli.stores.presigned_urls import PresignedUrl
 
 
 def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
-    """Return a web page with which a browser sends files to a set of links.
+    """Return a web page that sends files to a set of links.
 
     Args:
         title: the title of the page; ``""``: "Send files".

@@ -51,8 +51,8 @@ class Reason(StrEnum):
     NAME = "illegal name"
     """lakecli does not allow the name, or a branch of the dump has the same name as the tag."""
     NO_COMMIT = "missing commit"
-    """The dump lacks the ref's commit. lakeFS itself can cause this: if ``branch create`` does not
-        find the commit, it fails, but leaves the branch."""
+    """The dump lacks the ref's commit. lakeFS itself can cause this: its ``branch create`` fails if
+        the commit does not exist, but leaves the branch."""
 
 
 class LeftOut(NamedTuple):
@@ -77,7 +77,7 @@ class LeftOut(NamedTuple):
 
 
 class Dump(NamedTuple):
-    """A completely verified dump.
+    """A dump that was read and verified.
 
     Attributes:
         commits: the commits by ID, parents before their children.
@@ -125,9 +125,9 @@ def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
 
 
 def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
-    """Return whether another dump has all commits of `dump`, and more commits.
+    """Return whether another dump has all commits of `dump`, and further commits.
 
-    Then the other dump is newer: if a branch is moved back, lakeFS keeps the removed commits.
+    If so, the other dump is newer: lakeFS never deletes commits, even if it moves a branch back.
 
     Args:
         commits: the other dump's list of commits. If it cannot be read, the result is ``False``.
@@ -145,7 +145,7 @@ def is_part_of(trees: TreeStore, dump: Dump, commits: MetarangeId) -> bool:
 def reach_of_dump(
     trees: TreeStore, manifest: "RefsManifest"
 ) -> tuple[frozenset[str], frozenset[MetarangeId]]:
-    """Return the tables of a dump, and the trees of its commits.
+    """Return the IDs of the tables of a dump, and of the trees of its commits.
 
     Raises:
         BadDump: a list is missing or damaged, or has records of another kind.
@@ -201,7 +201,7 @@ def _read_commits(trees: TreeStore, tree: MetarangeId) -> Iterator[Commit]:
 
 
 def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children, with verified generations.
+    """Return commits ordered so that parents precede children, after checking their generations.
 
     Old servers recorded generation 0, and newer servers count on from 0. If any generation is 0,
     all are computed. A commit's ID does not depend on its generation.
@@ -220,7 +220,7 @@ def _sorted(found: Iterator[Commit]) -> dict[CommitId, Commit]:
 
 
 def _with_generations(commits: Mapping[CommitId, Commit]) -> dict[CommitId, Commit]:
-    """Return commits with all parents before their children, with computed generations."""
+    """Compute the generations of commits; return the commits with parents before children."""
     sorter = TopologicalSorter({commit.id: commit.parents for commit in commits.values()})
     try:
         order = list(sorter.static_order())
@@ -252,8 +252,8 @@ def _read_refs(
 def trees_missing(store: ObjectStore, trees: Iterable[MetarangeId]) -> set[MetarangeId]:
     """Return the trees among `trees` that a namespace lacks.
 
-    Many trees are looked up by listing ``_lakefs/``, with one LIST for each thousand objects. Few
-    trees are looked up by one HEAD for each.
+    Many trees are looked up by listing ``_lakefs/``, with one LIST request per thousand objects; a
+    few trees by one HEAD request each.
     """
     wanted = set(trees) - {EMPTY_TREE}
     if len(wanted) > _MOST_HEADS:
@@ -276,7 +276,7 @@ _LISTS: Final = {
     "tags": "tags_meta_range_id",
     "branches": "branches_meta_range_id",
 }
-"""The field of the JSON manifest for each field of `RefsManifest`, in lakeFS's order."""
+"""Maps each field of `RefsManifest` to its name in the JSON manifest, in lakeFS's order."""
 
 _FIELDS: Final = validation.Record(
     {name: validation.identifier(MetarangeId) for name in _LISTS.values()}
@@ -381,7 +381,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "branch": ("branch", "commit_id"),
     "tag": ("tag", "commit_id"),
 }
-"""The names of the fields of each kind of record, in the order in which lakectl shows them."""
+"""For each kind of record, the names of its fields in the order that lakectl shows."""
 
 
 def kind_of(table: SSTable) -> str:

@@ -1,4 +1,4 @@
-"""Report the hooks that a lakeFS server ran: lakecli does not run hooks.
+"""Report the hooks that a lakeFS server would run, since lakecli does not run them.
 
 Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
 from the source of a merge, and from the data to be committed::
@@ -7,7 +7,7 @@ from the source of a merge, and from the data to be committed::
       pre-merge:
         branches: [main]
 
-Only repositories that came from lakeFS are searched for hooks, so others have no cost from this.
+Only repositories that came from lakeFS are searched for hooks.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,7 +71,7 @@ class ActionFile(NamedTuple):
 
 
 def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile]:
-    """Return the action files of some trees without duplicates, `MAX_FILES` of each at most."""
+    """Return the action files of some trees, without duplicates; at most `MAX_FILES` per tree."""
     found: dict[tuple[bytes, bytes], None] = {}
     for tree in trees:
         below = scan(repository.trees, tree, prefix=ACTIONS.encode())

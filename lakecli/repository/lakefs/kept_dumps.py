@@ -3,19 +3,19 @@
 ::
 
     _lakecli/gc/dumps/<id>   the record of a dump: {"format": 1, "commits_meta_range_id": …,
-                             and the same for tags and branches}; "system": "lakefs" if lakeFS
-                             wrote the dump and it was taken into the repository;
-                             "made_at" and "recorded_at": times by the bucket's clock
+                             "tags_meta_range_id": …, "branches_meta_range_id": …,
+                             "system": "lakefs" if lakeFS wrote the dump,
+                             "made_at": …, "recorded_at": …: times by the bucket's clock}
 
-A dump is a root of garbage collection for `KEPT_FOR` after the date of its record, by the bucket's
+A dump is a root of garbage collection for `KEPT_FOR` after its record was written, by the bucket's
 clock: the dump's tables are kept, and everything that its commits refer to. A record never changes,
 and a dump that is written again gets a new record. So an expired record stays expired, and a sweep
 may delete it while a dump is being written. The newest record is never deleted, since its time is
 needed: an object that lakeFS wrote later is in no dump that lakecli knows.
 
-In a copy of a bucket, or in a bucket that was restored from a backup, objects have the date of the
-copy. So the text of a record contains its times, too. The name of an object that lakeFS wrote
-contains the time of writing (`LastDump`). Records of old versions lack the times.
+In a copy of a bucket, or in a bucket that was restored from a backup, the modification time of an
+object is the time of the copy. So a record also contains its times as fields, except in old
+versions. The name of an object that lakeFS wrote contains the time of writing (`LastDump`).
 
 The manifest that a lakeFS server left in the namespace is a root as long as it exists.
 
@@ -58,12 +58,12 @@ class KeptDump(NamedTuple):
     """A dump that garbage collection keeps.
 
     Attributes:
-        key: the key of the dump's record or manifest, whose date counts.
-        since: the date of the dump's record or manifest, by the store's clock.
-        by_lakefs: whether lakeFS wrote the dump, at some time before that date.
-        made_at: when the dump was made, according to its record; ``None``: an old version wrote the
-            record, without this time.
-        is_copy: whether the record's object is a copy: its date is not the date in the record.
+        key: the key of the dump's record or manifest.
+        since: the modification time of the dump's record or manifest, by the store's clock.
+        by_lakefs: whether lakeFS wrote the dump, at some time before `since`.
+        made_at: when the dump was made, according to its record; ``None`` if an old version wrote
+            the record, without this time.
+        is_copy: whether the record was copied: its modification time is not that in the record.
     """
 
     key: str
@@ -119,7 +119,7 @@ def keep_dump(
     """Record a dump whose tables are in the namespace and claimed.
 
     Args:
-        lakefs_made_at: when lakeFS made the dump, if lakeFS made it; ``None``: lakecli made it.
+        lakefs_made_at: when lakeFS made the dump; ``None`` if lakecli made it.
     """
     key = DUMPS + record_id
     by_lakefs, now = lakefs_made_at is not None, store_now(store)
@@ -200,9 +200,9 @@ class LastDump(NamedTuple):
     """The time of the last dump that lakecli wrote, or took from lakeFS, in a namespace.
 
     Attributes:
-        is_known: whether the time is from the dump's record; otherwise it is an object's date.
-        is_copy: whether the bucket was copied after the dump, so that the dates of its objects are
-            dates of copying.
+        is_known: whether the time is a field of the dump's record, not a modification time.
+        is_copy: whether the bucket was copied after the dump, so that the modification times of
+            its objects are times of copying.
     """
 
     at: datetime
@@ -213,9 +213,9 @@ class LastDump(NamedTuple):
         """Return whether lakeFS wrote, or may have written, an object after this dump.
 
         Args:
-            modified_at: the date of the object, by the bucket's clock.
-            named_at: the time in the object's name, by the clock of lakeFS's server; ``None``: its
-                name has no time.
+            modified_at: the modification time of the object, by the bucket's clock.
+            named_at: the time in the object's name, by the clock of lakeFS's server; ``None`` if
+                the name has no time.
         """
         if named_at is None:
             return self.is_copy or modified_at > self.at
@@ -245,7 +245,7 @@ def find_last_dump(store: contract.ObjectStore, first: KeptDump) -> LastDump:
 
 
 def lakefs_made_at(store: contract.ObjectStore, manifest: dumps.RefsManifest) -> datetime:
-    """Return when lakeFS made a dump that lakecli is taking, by the dates of the dump's objects."""
+    """Return when lakeFS made a dump, by the modification times of the dump's objects."""
     now = KeptDump("", manifest, store.head(sstable_key(manifest.commits)).modified_at, True)  # noqa: FBT003
     return _made_at(store, now, find_left(store))
 
@@ -254,9 +254,9 @@ def _made_at(store: contract.ObjectStore, dump: KeptDump, left: KeptDump | None)
     """Return when a dump was made.
 
     lakeFS may have written more objects after it made a dump and before lakecli took the dump. So
-    the dates of lakeFS's objects count: of the list of commits, and of the manifest. If garbage
-    collection has deleted the list, the date of the record counts: the list is deleted only after a
-    collection has found no later objects.
+    the modification times of lakeFS's own objects count: of the list of commits, and of the
+    manifest. If garbage collection has deleted the list, the time of the record counts, because the
+    list is deleted only after a collection has found no later objects.
     """
     if not dump.by_lakefs:
         return dump.made_at or dump.since
@@ -273,7 +273,7 @@ CLOCKS: Final = timedelta(hours=1)
 """The largest accepted difference between the clocks of a lakeFS server and of the bucket."""
 
 _UPLOAD: Final = timedelta(days=1)
-"""The longest accepted upload: from the time in an object's name to its date in the bucket."""
+"""The longest accepted time from the time in an object's name to its modification time."""
 
 LAKEFS_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
 """The digits of lakeFS's IDs, 5 bits each: 32 bits of time, then bits that make the ID unique."""
@@ -289,9 +289,9 @@ class TakenOver(NamedTuple):
     """A namespace that was taken over from lakeFS.
 
     Attributes:
-        dump: the refs dump from which the repository was made; its date is the date of the
+        dump: the refs dump from which the repository was made; `KeptDump.since` is the time of the
             take-over.
-        stopped_at: when somebody last confirmed that lakeFS has stopped; ``None``: nobody did.
+        stopped_at: when somebody last confirmed that lakeFS has stopped; ``None`` if nobody did.
         old_layout: whether there may be objects outside ``data/``, where old servers wrote them.
     """
 
@@ -301,7 +301,7 @@ class TakenOver(NamedTuple):
 
 
 def find_take_over(store: contract.ObjectStore) -> TakenOver | None:
-    """Return from which dump and when a namespace was taken over; ``None`` if it was not.
+    """Return how a namespace was taken over from lakeFS; ``None`` if it was not taken over.
 
     Raises:
         IntegrityError: its ``repository.json`` is not valid.
@@ -359,7 +359,7 @@ def confirm_stopped(store: contract.ObjectStore, *, stopped: bool = True) -> Non
 
 
 def written_at(lakefs_object: str) -> datetime | None:
-    """Return the time in a lakeFS object's name, by its server's clock; ``None`` for a UUID."""
+    """Return the time in the name of a lakeFS object; ``None`` if the name is a UUID."""
     name = lakefs_object.rpartition("/")[2]
     if len(name) > len("0" * 20):
         return None  # a UUID

@@ -3,8 +3,8 @@
 `clone_from_lakefs` makes a repository from a lakeFS namespace, `restore_refs` fills an empty
 repository, and `update_refs` takes a newer dump. A dump names commits, branches and tags; the trees
 of the commits are in the namespace already. Nothing is copied, and nothing is written before the
-whole dump was verified. Then all refs become visible in one transaction, as one operation. `undo`
-can undo this operation, and automatic sharing sends it to the bucket.
+complete dump was verified. Then all refs become visible in one transaction, as one operation.
+`undo` can undo this operation, and automatic sharing sends it to the bucket.
 
 The namespace can belong to lakeFS or to lakecli:
 
@@ -16,17 +16,17 @@ The namespace can belong to lakeFS or to lakecli:
 
 Taking a newer dump is like fetching from the bucket, except that branches move:
 
-- If all commits of a branch here are in lakeFS's branch, the branch is fast-forwarded. Its
+- If all commits of a local branch are in lakeFS's branch, the local branch is fast-forwarded. Its
   uncommitted changes are kept, and committing them finds conflicts.
-- If a branch has diverged, it stays. lakeFS's branch is created beside it as ``lakefs:NAME``, which
-  follows later dumps. No branch of lakeFS has a colon in its name.
-- If lakeFS has moved a branch back to an older commit, and all commits of the branch here came from
-  lakeFS, the branch stays. The report names a command that moves the branch back, too. If commits
-  of lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch is
-  created beside it, as for a branch that has diverged.
-- A dump is older than an earlier dump if the earlier dump has all its commits, and more commits.
-  The older dump is reported and not taken: this repository has all its commits, and since then
-  lakeFS has moved its branches.
+- If a local branch has diverged, it stays. lakeFS's branch is created beside it as ``lakefs:NAME``,
+  which follows later dumps. No branch of lakeFS has a colon in its name.
+- If lakeFS has moved a branch back to an older commit, and all commits of the local branch came
+  from lakeFS, the local branch stays. The report names a command that moves it back, too. If
+  commits of lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch
+  is created beside it, as for a branch that has diverged.
+- If an earlier dump has all commits of a dump, and further commits, the dump is out of date. It is
+  reported and not taken: this repository has all its commits, and since then lakeFS has moved its
+  branches.
 - New branches and tags are created. A tag that differs is reported and stays. Refs that the dump
   lacks stay.
 
@@ -78,7 +78,7 @@ _KIND: Final = "refs-restore"
 
 
 class RefState(StrEnum):
-    """How a ref of a dump compares with the ref here, and whether the ref here moved."""
+    """How a ref of a dump compares with the local ref, and whether the local ref moved."""
 
     NEW = "new"
     MOVED = "moved"
@@ -93,7 +93,7 @@ class RefState(StrEnum):
 
 
 class RefOutcome(NamedTuple):
-    """A ref of a dump that differs from the ref that was here before.
+    """A ref of a dump that differed from the local ref.
 
     Attributes:
         kind: branch or tag.
@@ -343,7 +343,7 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
 def _heads_of_moves(
     txn: ReadTransaction, repository: Repository, dump: dumps.Dump
 ) -> set[CommitId]:
-    """Return the commits of a dump's refs that differ here: a ref may move to each of them."""
+    """Return the commits to which a dump may move local refs."""
     refs = repository.refs(txn)
     named = [(RefKind.BRANCH, *each) for each in dump.branches.items()]
     named += [(RefKind.TAG, *each) for each in dump.tags.items()]
@@ -369,7 +369,7 @@ def _record(repository: Repository, manifest: dumps.RefsManifest, made_at: datet
 def _verified(
     repository: Repository, manifest: dumps.RefsManifest, *, known: Collection[CommitId] = ()
 ) -> dumps.Dump:
-    """Read and verify a whole dump, and check that the namespace has the trees of its commits.
+    """Read and verify a dump, and check that the namespace has the trees of its commits.
 
     Args:
         known: commits that this clone has already; their trees may be missing.
@@ -491,8 +491,8 @@ class _TakingDump:
     def _split(self, here: Branch) -> tuple[CommitId | None, CommitId | None]:
         """Return a branch's oldest commit that lakeFS lacks, and its parent, which lakeFS has.
 
-        If lakeFS has the head of the branch, return ``None`` and the head. If lakeFS has no commit
-        of the branch, the parent is ``None``.
+        Only main parents are followed. If lakeFS has the head of the branch, return ``None`` and
+        the head. If lakeFS has no commit of the branch, the parent is ``None``.
         """
         own: CommitId | None = None
         commit = self._refs.find_commit(here.commit_id)
@@ -520,7 +520,7 @@ class _TakingDump:
         return here.commit_id == self._first or is_ancestor(self._refs, here.commit_id, there)
 
     def _move(self, here: Branch | None, outcome: RefOutcome) -> None:
-        """Move or create a branch, unless it is at the commit already, or a tag has its name."""
+        """Move or create a branch; report it as different if a tag has its name."""
         name, there = outcome.name, outcome.after
         if here is None:
             if self._refs.find_tag(name) is not None:

@@ -1,4 +1,4 @@
-"""Reading a ref: its entries, and where their bytes are.
+"""Read a ref: its entries, and the bytes of its objects.
 
 ::
 
@@ -8,7 +8,7 @@
     addresses       finds the store and the key of an entry's bytes; addresses of one version;
                     places outside the namespace that this user allows
     recorded        objects outside the namespace, read only if they are unchanged
-    contents        the bytes of an object, verified; comparing many objects outside
+    contents        the verified bytes of an object; compares many objects outside the namespace
     hadoop_names    names for which Hadoop reads another object, or none
     lakefs_digests  verifies bytes by the checksum that lakeFS recorded
     outside_counts  counts objects by their places outside the namespace

@@ -22,7 +22,7 @@ who can write to the namespace can write an entry. So bytes are read only from a
 - places that this clone imported from or staged, or that were allowed when it was cloned; these
   are remembered in the local store.
 
-If the namespace is in a bucket, a file of this machine is never read, whatever is allowed.
+If the namespace is in a bucket, a file of this machine is never read, even from an allowed place.
 """
 
 import json
@@ -53,11 +53,11 @@ MAX_REMEMBERED: Final = 1_000
 """The largest number of places that are remembered for one repository."""
 
 _HOST_ADDRESS: Final = r"[0-9.]+|metadata(\.google\.internal)?"
-"""Refused bucket names: a request to a bucket named like a host may reach a credential server."""
+"""Bucket names that are refused: a bucket named like a host may lead to a credential server."""
 
 
 def is_external(entry: Entry) -> bool:
-    """Return whether an entry's bytes are outside the repository's own namespace."""
+    """Return whether an entry's bytes are outside the repository's namespace."""
     return is_outside(entry.physical_address)
 
 
@@ -76,9 +76,9 @@ class Resolver:
     """Opens the stores that entries' addresses name; threads can share a resolver.
 
     Args:
-        trusting: the places outside the namespace that may be read, or the repository that has
-            them. A repository's allowed places are read again before an address is refused, since
-            another command may have allowed the place meanwhile.
+        trusting: the places outside the namespace that may be read, or a repository. The allowed
+            places of a repository are read again before an address is refused, since another
+            command may have allowed the place meanwhile.
         open_store: opens the store of a bucket in a region.
         find_region: returns the region of a bucket.
         region: the region of the namespace.
@@ -201,8 +201,8 @@ def split_address(address: str) -> tuple[str, str]:
     """Split an external address into the URI of its bucket and the key.
 
     For a file the result is the URI of its directory and its name. An entry's address may be
-    pinned: pass only the URI that `split_pin` returns. The key is not changed, even if it begins
-    with a slash or contains two in a row. The result is not checked against the allowed places.
+    pinned: pass only the URI that `split_pin` returns. The key is not normalised: it may begin with
+    a slash, or contain several in a row. The result is not checked against the allowed places.
 
     Raises:
         UsageError: no store that lakecli supports has addresses of this kind.
@@ -225,7 +225,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def key_of(repository: Repository, address: str) -> str | None:
-    """Return the key in the namespace that an address names, even as a full URI, or ``None``."""
+    """Return the key of an address, relative or a full URI, in the namespace; else ``None``."""
     if not is_outside(address):
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:
@@ -288,7 +288,7 @@ def pinned_bytes(uri: bytes, version_id: str) -> bytes:
 
 
 def unpinned_bytes(uri: bytes) -> bytes:
-    """Return the address of the current object at a URI."""
+    """Return the address of the current object at a URI; see the module's description."""
     return uri + _MARK if _MARK in uri and re.search(_PINNED_BYTES, uri) else uri
 
 
@@ -307,10 +307,10 @@ class OutsideAddress(Refused):
 
 
 class Trust(NamedTuple):
-    """The places outside its namespace that a repository may read, as strings for Spark.
+    """The places outside its namespace that a repository may read, as strings for Spark executors.
 
     Attributes:
-        repository: the repository's name on this machine, for messages, or ``""``.
+        repository: the repository's name on this machine, for messages; ``""`` if it has none.
         namespace: the repository's storage namespace, normalised.
         allowed: the allowed places, normalised.
     """
@@ -394,9 +394,9 @@ def bucket_of(uri: str) -> str:
 def place_of(namespace: str, bucket: str, key: str) -> str:
     """Return the place that has to be allowed before an object is read.
 
-    In general this is the bucket or directory of the object. In the bucket of the namespace, which
-    others may share, it is the shortest prefix of the key that does not contain the namespace; a
-    key without such a prefix needs the whole bucket. For an object inside the namespace it is the
+    Usually this is the bucket or directory of the object. In the bucket of the namespace, which may
+    have data of others, it is the shortest prefix of the key that does not contain the namespace;
+    if there is no such prefix, it is the bucket. For an object inside the namespace it is the
     namespace.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
@@ -428,7 +428,7 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
 
 
 def check_host(bucket: str) -> None:
-    """Refuse a bucket whose name is an IP address or another name of a host."""
+    """Refuse a bucket that has the name or the IP address of a host."""
     if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
         raise OutsideAddress(
             f"never followed: an address in {bucket}",

@@ -1,7 +1,7 @@
 """Read an object's bytes and verify them; compare objects outside the namespace with their records.
 
-`recorded` describes how objects outside the namespace are verified. lakecli names an object in the
-namespace by its BLAKE3, so bytes with another BLAKE3 are damaged. For an object that lakeFS wrote,
+`recorded` describes how objects outside the namespace are verified. In the namespace, lakecli names
+an object by its BLAKE3, so bytes with another BLAKE3 are damaged. For an object that lakeFS wrote,
 a matching checksum proves that the bytes are right. A different checksum proves nothing, as
 `lakefs_digests` explains; then only the size can be verified.
 """
@@ -25,7 +25,7 @@ from lakecli.stores.contract import ConditionFailed, ObjectNotFound, ObjectStore
 from lakecli.stores.uri import is_local
 
 RANGE: Final = 8 << 20
-"""The number of bytes in each request, after a request for the whole object has broken off."""
+"""The number of bytes in each request, after the connection broke while an object was read."""
 
 AT_ONCE: Final = 16
 """The number of objects that are requested concurrently."""
@@ -200,7 +200,7 @@ class ExternalCheck(NamedTuple):
 
     Attributes:
         problem: the problem, or ``None``.
-        asked: whether the store was asked; false if the place of the object is not allowed.
+        asked: whether the store was queried; false if the place of the object is not allowed.
         archived: whether the object cannot be read before the store restores it.
     """
 

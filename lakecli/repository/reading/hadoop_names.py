@@ -1,4 +1,4 @@
-"""Check whether Hadoop, and so Spark, Hive and Trino, reads exactly the object with a given name.
+"""Check whether Hadoop (so also Spark, Hive and Trino) reads exactly the object with a name.
 
 Hadoop treats the path of an object as a pattern, joins consecutive slashes, resolves ``.`` and
 ``..``, and ignores files whose names mark them as hidden or as markers. So for some names Hadoop

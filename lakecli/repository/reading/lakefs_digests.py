@@ -1,6 +1,6 @@
 """Verify the bytes of an object in the namespace by the checksum that lakeFS recorded.
 
-lakeFS records 32 hex digits for nearly every object, but not how they were computed:
+lakeFS records 32 hex digits for nearly every object, but not which of these values they are:
 
 - for an upload in one piece: the MD5 of the bytes;
 - for a multipart upload through its S3 gateway: the ETag of S3 without its ``-N``. This is the MD5
@@ -8,8 +8,8 @@ lakeFS records 32 hex digits for nearly every object, but not how they were comp
 - for an upload by a presigned URL: the ETag of the bucket, which is not a digest of the bytes if
   the bucket encrypts with keys of its own (SSE-KMS, SSE-C).
 
-So if the checksum, computed in one of the first two ways, matches the bytes, they are the uploaded
-bytes. A checksum that does not match proves nothing: then only the size can be verified.
+So if one of the first two values, computed from the bytes, is the checksum, the bytes are those
+that were uploaded. If neither is, that proves nothing: then only the size can be verified.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class LakeFsHasher:
 
 
 class PartedHasher:
-    """Splits data into parts of one size, and computes the digest of the digests of the parts.
+    """Splits data into parts of one size, and hashes the concatenated digests of the parts.
 
     Empty data has no parts.
 
@@ -76,7 +76,7 @@ class PartedHasher:
         self._left -= len(view)
 
     def hexdigest(self) -> str:
-        """Return the digest of the digests of all parts."""
+        """Return the digest of the concatenated digests of all parts."""
         parts = self._parts.copy()
         if self._left < self._size:
             parts.update(self._part.digest())

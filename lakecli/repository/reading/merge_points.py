@@ -13,7 +13,7 @@ from lakecli.repository.readable import Refs
 from lakecli.repository.reading.view import commit_at
 
 MAX_BASES: Final = 8
-"""The largest number of best common ancestors; if two commits have more, no path is decided."""
+"""The largest number of best common ancestors; with more, every path is left undecided."""
 
 MAX_PAIRS: Final = 32
 """The largest number of pairs of ancestors that are merged, the nearest first.
@@ -51,7 +51,7 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
 def find_merge_points(
     repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
-    """Return the result of `find_merge_base` as of an open transaction."""
+    """Do the same as `find_merge_base` in an open transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     refs = repository.refs(txn)

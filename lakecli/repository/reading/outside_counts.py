@@ -54,14 +54,14 @@ def place_of_address(trust: addresses.Trust, address: str) -> str:
 
 
 def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
-    """Count objects in a place; after `MAX_PLACES` places, further places are counted together."""
+    """Count objects in a place; beyond `MAX_PLACES` places, new places count as `OTHERS`."""
     if place not in counts and len(counts) >= MAX_PLACES:
         place = OTHERS
     counts[place] = counts.get(place, 0) + objects
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
-    """Return the counted places except the namespace; the place with most objects comes first."""
+    """Return the counted places except the namespace, those with the most objects first."""
     trust = addresses.trust_of(repository)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
@@ -72,7 +72,7 @@ def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[Counte
 
 
 def allowable(places: Iterable[CountedPlace], trust: addresses.Trust) -> list[str]:
-    """Return the places that are not allowed but that a user can allow."""
+    """Return the URIs of the places that are not allowed yet, and that a user can allow."""
     return [
         place.uri
         for place in places

@@ -81,7 +81,7 @@ class Reader:
     def stat_many(self, paths: Iterable[bytes | str]) -> Iterator[Entry | None]:
         """Yield the entry at each path, or ``None``, in the order of the paths.
 
-        Paths are looked up `BATCH` at a time: the first answer is yielded after `BATCH` paths, or
+        Paths are looked up `BATCH` at a time: the first entry is yielded after `BATCH` paths, or
         all of them, have been read from `paths`.
         """
         todo = iter(paths)

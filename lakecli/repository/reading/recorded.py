@@ -1,14 +1,14 @@
-"""Objects outside the namespace, and whether they are unchanged since they were recorded.
+"""Read objects outside the namespace only if they are unchanged since they were recorded.
 
 An object that was imported without its bytes can be overwritten in its source. The import recorded
 its size, its time and a checksum; `Evidence` says what a checksum proves. Every reader opens an
 object by `locate`, which returns a store that reads only the recorded object:
 
-- From a bucket, each request has the recorded checksum as the condition `matching` of
+- In a bucket, each request has the recorded checksum as the condition `matching` of
   `ObjectStore.get`. So the store compares the object in the same request that reads it.
-- A file of this machine has no ETag. A whole file is hashed while it is read. Before a part of a
-  file is read, the file is compared: if it has the recorded time, it counts as unchanged, otherwise
-  it is hashed. The part is read only if the file was not replaced after it was compared.
+- A file of this machine has no ETag. If a file is read completely, it is hashed while it is read.
+  Before a part of a file is read, the file is compared: if it has the recorded time, it counts as
+  unchanged, otherwise it is hashed. The part is read only if the file was not replaced since.
 - A version of an object never changes, nor does a file that lakeFS has written itself.
 
 A condition that fails proves no change, because the checksum may not be an ETag of this store. Then
@@ -96,7 +96,7 @@ class AsRecorded(ReadOnlyStore):
     """A store that reads one object, and only if the object is unchanged since it was recorded.
 
     Args:
-        compared: for each object that was already found unchanged, the `matching` for reading it.
+        compared: for each object that was already found unchanged, its `matching` condition.
 
     Attributes:
         unverified: the store without this check, for callers that compare the digest of all bytes.
@@ -153,7 +153,7 @@ class AsRecorded(ReadOnlyStore):
             raise self._uncertain("its store does not say what it sends") from None
 
     def check(self, key: str) -> str:
-        """Compare the object with its record; return the `matching` for reading or copying it."""
+        """Compare the object with its record; return the `matching` condition for reading it."""
         try:
             info, problem = compare(self._store, key, self._recorded)
         except ConditionFailed:

@@ -46,9 +46,9 @@ class LoggedMove(NamedTuple):
     """One move of a ref.
 
     Attributes:
-        before: commit before the move; ``None`` if the ref was created.
-        after: commit after the move; ``None`` if the ref was deleted.
-        at: time of the move, by the clock of the machine that made it.
+        before: commit before the move; ``None`` if the move created the ref.
+        after: commit after the move; ``None`` if the move deleted the ref.
+        at: time of the move, by the clock of the machine that made the move.
         who: name and e-mail address of the user; empty if unknown.
         why: the command: push, commit, ….
         shared: whether the ref was moved in the bucket, too.
@@ -165,7 +165,7 @@ class Past:
 
 
 def _since(since: datetime, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield operations, newest first, back to a date.
+    """Yield operations, newest first, back to a time.
 
     A wrong clock may have dated some operations too early. So a run of fewer than `_MISDATED`
     operations with earlier dates does not end the search.
@@ -227,7 +227,7 @@ def _first(first: RecordedMove, own: list[LoggedMove]) -> list[LoggedMove]:
     if earlier and earlier[0].after == first.after:
         return [earlier[0]._replace(shared=True), *earlier[1:]]
     if own and own[0].after == first.after:
-        return [_logged(first), *own[1:]]  # whatever the dates say
+        return [_logged(first), *own[1:]]  # even if the dates are wrong
     return [_logged(first), *earlier]
 
 
@@ -244,7 +244,7 @@ def _logged(move: RecordedMove) -> LoggedMove:
 
 
 def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> PastRef:
-    """Resolve an expression up to its first braces: in ``main@{1}~2``, the part ``main@{1}``.
+    """Resolve an expression up to its first braces: the part ``main@{1}`` of ``main@{1}~2``.
 
     Args:
         expression: an expression that begins with a base and braces.

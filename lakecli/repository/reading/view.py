@@ -72,7 +72,7 @@ class View:
         return find_many(self.repository.trees, self.commit.metarange_id, paths)
 
     def find_committed(self, path: bytes) -> bytes | None:
-        """Return the encoded value at a path in the commit, or ``None``; staging is ignored."""
+        """Return the encoded value at a path in the commit, or ``None``; ignore staged changes."""
         if self.commit.metarange_id == EMPTY_TREE:
             return None  # saves importing the modules that read trees
         from lakecli.committed.point_reads import find
@@ -174,7 +174,7 @@ def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
 
 
 def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
-    """Return the branch or workspace called `name`; a workspace is returned as a `Branch`, too."""
+    """Return a branch by its name, or a workspace, which is represented by a `Branch`, too."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
@@ -270,7 +270,7 @@ def open_view(
     """Open the state that a ref expression names; a plain branch includes its staging area.
 
     Args:
-        above: values and tombstones by path, on top of the state that is read.
+        above: values and tombstones by path, which hide the values of the ref.
     """
     with repository.lake.kv.read() as txn:
         resolved = resolve_ref(repository, txn, expression)

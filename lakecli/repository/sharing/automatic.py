@@ -2,9 +2,9 @@
 
 A `Repository` has a `SharedMover` if the setting ``sync`` is ``auto``. `SharedMover.catch_up`
 finishes the work of interrupted commands, fetches, and lets local refs follow the bucket. Commits,
-merges and reverts move a branch in the bucket before they move it here. Every other move of a ref
-writes a note in the transaction of the move, and `finish` sends the noted moves. If a command is
-killed, the next command finds its notes and the intent of its move.
+merges and reverts move a branch in the bucket before they move the local branch. Every other move
+of a ref writes a note in the transaction of the move, and `finish` sends the noted moves. If a
+command is killed, the next command finds its notes and the intent of its move.
 
 A branch follows the bucket if it has no commits that the bucket lacks: it is at an ancestor of the
 bucket's commit, or at a former commit of the ref in the bucket. Uncommitted changes are kept; when
@@ -16,8 +16,8 @@ the bucket again, or until a pull.
 A noted move is sent only if the bucket's ref is at the commit where the move began, if the move is
 a fast-forward in the bucket, or if the bucket never had the ref (`judge`). Any other move is
 refused with the error of `push`, once: the note is deleted, and the operation that moved the ref is
-undone here. The operation is not undone if other refs or later operations depend on the refused
-move. Undo in the bucket sends noted moves, too, with or without automatic sharing.
+undone in this clone. The operation is not undone if other refs or later operations depend on the
+refused move. Undo in the bucket sends noted moves, too, with or without automatic sharing.
 
 `lakecli.repository.commit_attempts` describes the steps of a commit, when it is durable, and what a
 crash leaves.
@@ -55,11 +55,11 @@ from lakecli.staging import area
 
 
 class SharedMover:
-    """Moves branches in the bucket before they move here, during one command.
+    """Moves branches in the bucket before the local branches, during one command.
 
     Args:
         command_id: random bytes that identify the command.
-        who: returns who moves refs, for the shared reflog; called only when a ref may be moved.
+        who: returns the committer for the shared reflog; called only when a ref may be moved.
         put_back: undoes a local move that the bucket refuses.
         only: the branch that follows the bucket, and whose notes are sent; ``""``: all refs.
     """
@@ -105,7 +105,7 @@ class SharedMover:
     def move(
         self, repository: Repository, branch: Branch, commit: Commit, landing: LocalMove
     ) -> bool:
-        """Move a branch in the bucket, then land the commit here; return whether it landed."""
+        """Move a branch in the bucket, then the local branch; return whether both have moved."""
         with repository.lake.kv.read() as txn:
             present = repository.refs(txn).find_branch(branch.name)
             if present is None or not is_built_from(present, branch.commit_id, landing.sealed):
@@ -131,7 +131,7 @@ class SharedMover:
         return False
 
     def finish(self, repository: Repository) -> None:
-        """Send the noted moves of the refs that this command moved here."""
+        """Send the noted moves of the refs that this command moved locally."""
         for note in unsent_notes(repository):
             if self.command_id.hex() in note.by:
                 push_note(repository, note, who=self._who(), put_back=self._put_back)
@@ -140,10 +140,10 @@ class SharedMover:
 def check_ahead(
     txn: ReadTransaction, repository: Repository, branch: Branch, before: CommitId | None
 ) -> None:
-    """Refuse to move a branch in the bucket if it has commits there that are missing here.
+    """Refuse to move a branch in the bucket if the local branch lacks commits of that branch.
 
     Raises:
-        LostRace: the branch here and the branch in the bucket have diverged.
+        LostRace: the local branch and the branch in the bucket have diverged.
     """
     refs = repository.refs(txn)
     if before is not None and not is_ancestor(refs, before, branch.commit_id):
@@ -154,11 +154,11 @@ def check_ahead(
 def follow(repository: Repository, *, only: str = "") -> int:
     """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
-    New refs are created here. Refs that were deleted in the bucket are deleted here, except
+    New refs are created locally. Refs that were deleted in the bucket are deleted locally, except
     branches with staged changes. Refs with unsent moves, and refs that are held, stay.
 
     Args:
-        only: the name of the refs that may move; ``""``: all.
+        only: move only refs with this name; ``""``: all refs.
 
     Returns:
         The number of moved refs.
@@ -307,7 +307,7 @@ class Sent(NamedTuple):
         verdict: ``NOTHING``: the bucket has the move, or nothing was left to send; ``REFUSE``: the
             bucket's ref is at another commit, and the note was deleted.
         there: the commit of the ref in the bucket, as far as is known.
-        way_back: the note of the reverse move, if another process undid the move here meanwhile.
+        way_back: the note of the reverse move, if another process has undone the local move since.
         why: the error that names the rule, if a rule forbids the move.
     """
 
@@ -318,7 +318,7 @@ class Sent(NamedTuple):
 
 
 def unsent_notes(repository: Repository) -> list[UnsentMove]:
-    """Return the notes, deletions last: a renamed branch then always has a name in the bucket."""
+    """Return the notes, deletions last, so that a renamed branch never vanishes from the bucket."""
     with repository.lake.kv.read() as txn:
         notes = list(unsent_moves.iter_unsent(txn, repository))
     return sorted(notes, key=lambda note: note.after is None)
@@ -334,9 +334,9 @@ def push_note(
     """Make a noted move in the bucket, unless it would undo moves of others.
 
     Args:
-        who: who moves the ref, for the shared reflog.
+        who: the committer for the shared reflog.
         put_back: called with the refused move and `who`; it undoes the operation that moved the
-            ref, and returns whether it did. ``None``: the local move stays.
+            ref, and returns whether it did. If `put_back` is ``None``, the local move stays.
 
     Raises:
         LostRace, AlreadyExists: the move would undo moves of others; the note was deleted.
@@ -437,7 +437,7 @@ def _move(
 
 
 def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> LakeError:
-    """Reword an error to say that the ref moved here, but not yet in the bucket; return it."""
+    """Reword an error: the ref moved locally, but not yet in the bucket. Return the same error."""
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
     error.hint = (
@@ -457,7 +457,7 @@ def not_sent(
 
 
 def say_undone(error: LakeError, move: UnsentMove) -> None:
-    """Add to the message of an error about a refused move that the move was undone here."""
+    """Add to the error about a refused move that the local move was undone."""
     _reword(error, f"{error.message}; this is undone here: {move.operation}")
 
 

@@ -2,13 +2,13 @@
 
 A fetch lists the refs, and also the packs if there is much to read. It reads the refs that have
 moved since this clone last read them, and the packs that contain their commits. Local branches
-never move. New tags are created here if their name is free; a tag that differs is reported and
-stays.
+never move. New tags are created in this clone if their name is free; a tag that differs is reported
+and stays.
 
-A pack is recorded as known once all ancestors of its commits are here. So every commit of a known
-pack has its whole history in the local store. If a store lists a pack late, this clone does not
-record the packs that build on it, and the refs that need it keep their last known commits. The next
-fetch reads these packs again.
+A pack is recorded as known once the local store has all ancestors of its commits. So every commit
+of a known pack has its complete history in the local store. If a store lists a pack late, this
+clone does not record the packs that build on it, and the refs that need it keep their last known
+commits. The next fetch reads these packs again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ class RefUpdate(NamedTuple):
     Attributes:
         kind: branch or tag.
         name: name of the branch or tag.
-        before: its commit in the bucket at the last fetch; null if it was not there.
+        before: its commit in the bucket at the last fetch; null if it did not exist.
         after: its commit in the bucket now; null if it was deleted.
         change: new, moved, forced, went back, deleted, incomplete or differs.
     """
@@ -161,8 +161,8 @@ class Unpacked:
 
     Attributes:
         packs: the number of packs that were read.
-        commits: the number of commits that were new here.
-        incomplete: commits that are here but cannot be used, since an ancestor is missing.
+        commits: the number of commits that were new in this clone.
+        incomplete: commits of this clone that cannot be used, since an ancestor is missing.
         damaged: packs, and records of packs, that were left out because they are damaged.
     """
 
@@ -172,7 +172,7 @@ class Unpacked:
         self.damaged: list[InvalidRecord] = []
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
-        """Return whether this clone has a commit with its whole history."""
+        """Return whether this clone has a commit with its complete history."""
         if commit_id in self.incomplete:
             return False
         return repository.refs(txn).find_commit(commit_id) is not None
@@ -220,10 +220,10 @@ def take_new_packs(
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
-    """List the packs, and read the packs that are new here, the largest first.
+    """List the packs, and read the packs that are new in this clone, the largest first.
 
     Args:
-        named: packs that are read even if a late listing lacks them.
+        named: packs that are read even if a stale listing lacks them.
         until: a commit; after it was read, no further pack is read.
         progress: counts the commits that were read.
     """
@@ -241,7 +241,7 @@ def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRe
 
 
 def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
-    """Yield the packs of a ref's moves, newest first, back to a move whose commit is here."""
+    """Yield the packs of a ref's moves, newest first, back to a move to a commit of this clone."""
     for move in ref.moves:
         if move.after is not None and packed.find_pack(move.after) is not None:
             return
@@ -257,7 +257,7 @@ def _add(before: Unpacked, after: Unpacked) -> Unpacked:
 
 
 class _WaitingPack(NamedTuple):
-    """A pack that was read, and the parents of its commits that were missing here at that time."""
+    """A pack that was read, and the parents of its commits that this clone lacked at that time."""
 
     id: PackId
     replaces: tuple[PackId, ...]
@@ -338,7 +338,7 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
 
 
 def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> set[CommitId]:
-    """Record packs whose missing parents are here now; return the commits of the others."""
+    """Record the packs whose missing parents have arrived; return the commits of all others."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -412,7 +412,7 @@ def _change(refs: RefStore, before: CommitId | None, after: CommitId | None) -> 
 def _take_tag(
     txn: WriteTransaction, repository: Repository, tag: Tag, changes: list[RefChange]
 ) -> Change | None:
-    """Create a tag here; return ``DIFFERS`` if another ref has its name, else ``None``."""
+    """Create a tag in this clone; return ``DIFFERS`` if another ref has its name, else ``None``."""
     refs = repository.refs(txn)
     present = refs.find_tag(tag.name)
     if present is not None or refs.find_branch(tag.name) is not None:
@@ -443,7 +443,7 @@ class RefsInBucket(NamedTuple):
 def find_back(
     repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
 ) -> list[Tracked]:
-    """Return the last seen state of each ref that was rolled back in the bucket since then."""
+    """Return the refs that were rolled back in the bucket, as this clone last saw them."""
     seen = list(remote.gone)
     moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
     pairs = [(before, ref) for before, ref in moved if before is not None]

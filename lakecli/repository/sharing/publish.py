@@ -56,9 +56,9 @@ class Unverified(Unreachable):
 
 
 def compare_and_publish(repository: Repository, wanted: WantedMove) -> MoveResult:
-    """Read a ref in the bucket; if it is at the commit where a move starts, `publish` the move.
+    """Publish a move, if the ref in the bucket is at the commit where the move starts.
 
-    If many clients commit to one branch, this saves most of the cost of a lost race.
+    If many clients commit to one branch, reading the ref first makes a lost race cheap.
     """
     return _find_lost(repository, wanted) or publish(repository, wanted, is_push=False)
 
@@ -70,8 +70,8 @@ def publish(
 
     Args:
         wanted: the move; the caller has checked that the ref in the bucket is at its start.
-        has_fetched: whether this command has fetched all refs, and so has compared them with their
-            last seen state.
+        has_fetched: whether this command has fetched all refs, and so compared them with the state
+            that this clone saw last.
         is_push: as in `lakecli.repository.journal.intents.make_move`.
 
     Returns:
@@ -156,9 +156,9 @@ def _new_commits(
     """Return the commits that the bucket's refs do not reach, as far as this clone knows.
 
     The ref's commit `before` was just read from the bucket. The last seen commit of another ref
-    counts only if the ref has not moved since. To find out, one ref is read for each of a few
-    commits; for more commits, all refs are listed. If garbage may have been collected since the
-    last fetch, a known commit counts as complete only if a ref points to it now.
+    counts only if the ref has not moved since. To find out whether refs have moved, one ref is read
+    for each commit, or all refs are listed if there are many commits. If garbage may have been
+    collected since the last fetch, a known commit counts as complete only if a ref points to it.
     """
     known = set() if before is None else {before}
     with repository.lake.kv.read() as txn:
@@ -199,10 +199,10 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with the parent trees of the oldest commit that has it.
+    """Return the trees of new commits, each with the trees with which it is compared.
 
-    If a revert restores an earlier tree, the tree is thus compared with the tree before its first
-    commit, and not with the tree that the revert undid.
+    These are the trees of the parents of the oldest new commit that has the tree. So a tree that a
+    revert restores is not compared with the tree that the revert undid.
     """
     trees = {}
     with repository.lake.kv.read() as txn:
@@ -220,13 +220,13 @@ def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return the date after which uploaded data is trusted to be in the bucket.
+    """Return the time after which uploaded data is trusted to be in the bucket.
 
     While no object is condemned, young data is trusted, unless the bucket was rolled back after the
     upload.
 
     Returns:
-        The date; ``None``: no data is trusted.
+        The time; ``None`` if no data is trusted.
     """
     if collection.phase is not Phase.IDLE:
         return None

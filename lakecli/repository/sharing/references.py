@@ -1,9 +1,9 @@
 """Verify that all objects that a ref will make reachable are in the bucket; restore missing ones.
 
 A ref never moves to a commit whose tree or objects are missing in the bucket. This clone's records
-may be wrong: because of a cache, a restored disk or garbage collection. So this module looks in the
-bucket for the tables of the new commits that their parents lack, and for the data objects of the
-entries that the new commits changed.
+of what the bucket has may be wrong: because of a cache, a restored disk or garbage collection. So
+this module looks in the bucket for the tables that new commits add to the trees of their parents,
+and for the data objects of the entries that they change.
 
 Objects that the bucket lacks and this machine still has are uploaded again: ranges and metaranges
 from the cache, and data objects from large files that were uploaded from here and have not changed.
@@ -164,7 +164,7 @@ def _wanted(entries: Iterable[_Wanted], older_than: datetime | None) -> Iterator
 
 
 def _entries(repository: Repository, trees: Trees) -> Iterator[_Wanted]:
-    """Yield the data objects in the namespace that new entries have; duplicates are possible."""
+    """Yield the data objects in the namespace to which new entries refer, possibly repeatedly."""
     for tree, parents in trees.items():
         for path, entry in new_entries(repository.trees, tree, parents):
             if not is_external(entry):

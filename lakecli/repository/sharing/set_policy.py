@@ -162,10 +162,10 @@ def take_policy_back(
 
 
 def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]:
-    """Yield those of the last 100 moves of refs that new rules would have refused.
+    """Fetch, and yield the moves among the last 100 that new rules would have refused.
 
     Only refs that the rules match are considered. Moves whose commits or trees are gone are left
-    out. Refs are fetched first.
+    out.
 
     Raises:
         UsageError: the document is not valid.
@@ -193,5 +193,5 @@ def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]
 
 
 def policy_of(record: PolicyRecord | None) -> Policy:
-    """Return the rules in a record of the bucket; without a record, they forbid nothing."""
+    """Return the rules in a record of the bucket; without a record, rules that forbid nothing."""
     return NO_RULES.policy if record is None else rules_of(record).policy

@@ -6,11 +6,11 @@
     ignore_patterns     choose files: `.lakefsignore`, ``--include`` and ``--exclude``, and names
                         that are never data: those of Git, of lakecli and of the system
     plan                what a transfer would do, and its totals
-    parallel            many objects at once, in bounded memory
-    ingest              files and streams brought into the namespace, durable and claimed
-    destination         files written below a directory
-    multipart_upload    large files sent to a bucket in parts; abandoned uploads aborted
-    multipart_download  large objects of a bucket fetched in parts, and verified
+    parallel            work on many objects concurrently, in bounded memory
+    ingest              write files and streams into the namespace, durably, and claim them
+    destination         write files below a directory
+    multipart_upload    send large files to a bucket in parts; abort abandoned uploads
+    multipart_download  fetch large objects of a bucket in parts, and verify them
 
 This package may import `commit_attempts` and the layers below.
 """

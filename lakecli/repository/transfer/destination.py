@@ -1,9 +1,9 @@
-"""A local directory: files are written below it, and never outside of it.
+"""Write files below a local directory, and never outside of it.
 
 Names come from a bucket and are not trusted: every component is checked, directories are entered
-one by one without following symbolic links, and a file gets its name only when it is complete. A
-large object is collected in a `Partial` file, whose parts may arrive in any order, and which the
-next process resumes if this one is killed.
+one by one without following symbolic links, and a file gets its name only when it is complete. The
+parts of a large object may arrive in any order. They are written to a `Partial` file; if this
+process is killed, the next process resumes the download with this file.
 
 Names are relative to the root, with slashes. A name that leads out of the root, or that no file can
 have, raises `UnsafeName`. `translated` lists the exceptions that are raised for errors of the disk.
@@ -120,7 +120,7 @@ class Destination:
             self._root = None
 
     def __enter__(self) -> Self:
-        """Return the destination itself."""
+        """Return the destination."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -159,8 +159,8 @@ class Destination:
         Args:
             digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. ``None``: the
                 digest is unknown, so the contents cannot be compared; see `trusts_time`.
-            trusts_time: if the digest is unknown, a file with the size and time of the object
-                counts as the same. If false, every file counts as different.
+            trusts_time: whether a file with the size and time of the object counts as the same if
+                the digest is unknown. If false, every file then counts as different.
             check: called often while the file is read; an error that it raises ends the reading.
         """
         components = _components(name)
@@ -174,7 +174,7 @@ class Destination:
         except FileNotFoundError:
             return FileComparison.MISSING
         except UnwritableFile:
-            # The permissions of its directory decide whether it can be replaced.
+            # The permissions of the directory decide whether the file can be replaced.
             return FileComparison.DIFFERENT
         except UnsafeName as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
@@ -303,7 +303,7 @@ class Destination:
         """Rename a complete file to its final name; replace a file or an empty directory."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        with self._lock:  # on this file system, another thread's name may be the same name
+        with self._lock:  # this file system may treat another thread's name as the same name
             with suppress(FileNotFoundError):
                 status = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 self._check_name(components, status)
@@ -315,7 +315,7 @@ class Destination:
                 replace()
 
     def _check_name(self, components: list[bytes], status: os.stat_result) -> None:
-        """Raise `ObstructedFile` if the directory lists the found file under a different name.
+        """Raise `ObstructedFile` if the directory lists the existing file under another name.
 
         Some file systems ignore differences in case, or in the Unicode normalization form.
         """
@@ -365,7 +365,7 @@ class Destination:
 
 
 def has_digest(descriptor: int, digest: str, check: Callable[[], None] = lambda: None) -> bool:
-    """Return whether `digest` is an open file's BLAKE3, or its checksum as lakeFS computes it.
+    """Return whether `digest` is an open file's BLAKE3, or the checksum that lakeFS would record.
 
     Args:
         check: called often while the file is read; an error that it raises ends the reading.
@@ -400,13 +400,13 @@ def _other_forms(path: bytes) -> set[bytes]:
 
 
 def has_name(directory: int | bytes, name: bytes) -> bool:
-    """Return whether a directory lists exactly this name, in the same case."""
+    """Return whether a directory lists exactly this name, including upper and lower case."""
     with os.scandir(directory) as listing:
         return any(os.fsencode(each.name) == name for each in listing)
 
 
 def remove_empty(name: bytes, directory: int) -> bool:
-    """Remove a directory that has no files below it; return whether it was removed."""
+    """Remove a directory and its subdirectories unless they have files; return whether removed."""
     with suppress(OSError):
         for _, names, files, descriptor in os.fwalk(name, topdown=False, dir_fd=directory):
             if files:
@@ -530,7 +530,7 @@ def open_exclusively(directory: int, name: bytes) -> int | None:
         raise
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between opening and locking, another process may have renamed it.
+        # Between opening and locking, another process may have renamed the file.
         status, named = os.fstat(descriptor), os.stat(name, dir_fd=directory, follow_symlinks=False)
         is_sole = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
         if is_sole and os.path.samestat(status, named):

@@ -16,8 +16,8 @@ to files that are not in the base commit yet. A deeper `.lakefsignore` has prece
 A pattern is matched against the path relative to the transferred directory. ``*``, ``?`` and
 ``[…]`` do not match a slash, ``**/`` does. A pattern without a slash, except at its end, matches at
 any depth; any other pattern is anchored at the root. The directories of a path are matched first,
-from the top: everything below a matching directory matches, whatever other patterns say. If several
-patterns match the same directory or file, the last one decides; ``!`` before a pattern negates it.
+from the top: everything below a matching directory matches, even if another pattern negates it. If
+several patterns match the same directory or file, the last one decides; ``!`` negates a pattern.
 An object is selected if it is included and not excluded. Include patterns work as in a sparse
 checkout of Git: the object itself is matched first, then the directories above it. Without include
 patterns, all objects are included.
@@ -70,7 +70,7 @@ _Found = tuple[_Rules, Pattern]
 
 
 def _decide(rules: Iterable[_Rules], path: bytes, *, above: bool) -> _Found | None:
-    """Return the pattern that decides about a path, or ``None``.
+    """Return the pattern that decides about a path, with its rules, or ``None``.
 
     Args:
         rules: the patterns of each directory, the deepest directory first.
@@ -114,7 +114,7 @@ class _Memory:
         self._known: dict[bytes, tuple[_Found | None, Sequence[_Rules]]] = {}
 
     def decide(self, path: bytes, rules: Callable[[bytes], Iterable[_Rules]]) -> _Found | None:
-        """Return the pattern that decides about a path, or ``None``.
+        """Return the pattern that decides about a path, with its rules, or ``None``.
 
         Args:
             rules: returns the rules for a path, the rules of the deepest directory first.
@@ -297,7 +297,7 @@ def _load(file: bytes) -> _IgnoreFile | None:
     try:
         descriptor = os.open(file, flags)
     except OSError:
-        return None  # absent in almost every directory; a link is not followed, as in git
+        return None  # absent in almost every directory; Git does not follow a link, either
     with os.fdopen(descriptor, "rb") as opened:
         try:
             data = opened.read(MAX_FILE_SIZE + 1)

@@ -198,9 +198,9 @@ class Ingest:
         """Write one file; the result is valid only if closing the file raises no error.
 
         Args:
-            expected: the object that the branch has at the path, whose contents the file probably
-                has. If the file has these contents, and the object exists under its BLAKE3 or is
-                known by its MD5, nothing is written.
+            expected: the object that the branch has at the path; the file probably has the same
+                contents. If so, and the object exists under its BLAKE3 or is known by its MD5,
+                nothing is written.
 
         Raises:
             FileChanged: the file was written to meanwhile.

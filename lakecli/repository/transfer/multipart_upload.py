@@ -134,7 +134,7 @@ class Sender:
 
     Attributes:
         workers: the threads of the command, which send the parts.
-        progress: counts the bytes of parts that have arrived.
+        progress: counts the bytes of the parts that were sent.
     """
 
     repository: Repository
@@ -193,7 +193,7 @@ class Sender:
             try:
                 self._upload(descriptor, contents, status)
             except UploadNotFound:
-                # Another process completed it, or the store dropped it: look, and start over once.
+                # Another process completed the upload, or the store dropped it: start over once.
                 self._forget(contents.digest)
                 if self._is_present(contents):
                     return

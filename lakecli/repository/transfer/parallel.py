@@ -24,7 +24,7 @@ class _StoppedError(Exception):
 
 
 class _TaskSource:
-    """An iterator from which workers take work: all items, or the tasks into which one is split."""
+    """An iterator from which workers take work: all items, or the tasks of one large item."""
 
     __slots__ = ("drawing", "errors", "is_open", "running", "tasks", "work")
 
@@ -41,8 +41,8 @@ class Workers:
     """Threads that work on the items of one iterable.
 
     A worker with a large item can split it into tasks: a free worker does such a task before it
-    takes the next item. So at most `count` items and tasks run at a time, whatever the sizes of the
-    items.
+    takes the next item. So at most `count` items and tasks run at a time, and no thread is idle
+    while another one has a large item.
 
     Args:
         count: the number of threads; if it is 1, everything runs in the calling thread.
@@ -53,9 +53,9 @@ class Workers:
         self._items: _TaskSource | None = None
         self._shares: list[_TaskSource] = []
         self._stop = Event()
-        """Is set when the threads have to end."""
+        """Set when the threads have to end."""
         self._changed = Condition()
-        """Guards the shared state, but not reading from an iterator, which may take long."""
+        """Guards the shared state; not held while an iterator is read, which may take long."""
 
     def for_each(self, items: Iterable[T], work: Callable[[T], object]) -> None:
         """Call `work` with every item, in several threads.
@@ -86,7 +86,7 @@ class Workers:
             raise next(filter(is_interrupt, source.errors), source.errors[0])
 
     def share(self, tasks: Iterable[T], work: Callable[[T], object]) -> None:
-        """Call `work` with every task of the current item, in this thread and all free threads.
+        """Call `work` with every task of a large item, in this thread and all free threads.
 
         After the first error no further task is started. The error is raised to the caller once the
         running tasks have ended.
@@ -191,7 +191,7 @@ def part_retries(workers: Workers, random: Callable[[], float]) -> Retries:
 
 
 class Memory:
-    """A limit on the bytes that all threads together have in memory. Safe to share between them."""
+    """A limit on the number of bytes that all threads together have in memory."""
 
     def __init__(self, size: int = MEMORY) -> None:
         self._left = self._size = size
@@ -199,7 +199,7 @@ class Memory:
 
     @contextmanager
     def held(self, size: int) -> Iterator[None]:
-        """Reserve `size` bytes (at most the limit) for the block; wait until they are free."""
+        """Reserve `size` bytes, but at most the limit, for the block; wait until they are free."""
         size = min(size, self._size)
         with self._changed:
             self._changed.wait_for(lambda: self._left >= size)
@@ -213,7 +213,7 @@ class Memory:
 
 
 class FailureBudget:
-    """Decides, by counting failures, whether single objects or the whole store is unreachable."""
+    """Counts failures to decide whether the store is unreachable, or only single objects are."""
 
     def __init__(self) -> None:
         self._in_a_row = 0

@@ -35,8 +35,8 @@ class TransferReport:
 
     Attributes:
         size: total bytes of the objects.
-        unchanged: number of objects that the target had with the same contents; on a branch, with
-            the same type and metadata, too.
+        unchanged: number of objects that the target already had with the same contents, and on a
+            branch with the same type and metadata.
         excluded: number of files or objects that the selection leaves out.
         left_out: what was left out because Git, lakecli or the system uses the name: for an upload,
             names of files below the directory; for a download, paths of objects.
@@ -81,7 +81,7 @@ class PathStep(NamedTuple):
 
 
 Listed = Callable[[PathStep], None]
-"""A function that is called in a dry run with the step that would be taken for each path."""
+"""A callback that a dry run calls with the step that would be taken for each path."""
 
 
 class RecordingStager(Stager):

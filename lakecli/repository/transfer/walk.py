@@ -299,7 +299,7 @@ def _list(directory: _Directory, policy: LinkPolicy) -> Iterator[WalkedFile | _D
         yield WalkedFile(path, prefix, "a symbolic link that leads back into itself")
         return
     above |= {here}
-    # A directory sorts by its name with a slash, with which the names of its files begin.
+    # A directory sorts by its name and a slash, because the names of its files begin with these.
     kinds.sort(key=lambda item: item[1] + b"/" if item[0] == "directory" else item[1])
     parent, lead = os.path.join(path, b""), prefix + b"/" if prefix else b""
     for kind, name in kinds:
@@ -328,7 +328,7 @@ def _kind(entry: os.DirEntry[str], *, follow: bool) -> str:
 
 
 class AscendingNames:
-    """A sorted iterable of names, read only as far as needed; call `has` in ascending order."""
+    """Looks up names in a sorted iterable, which is read only as far as needed."""
 
     def __init__(self, names: Iterable[bytes]) -> None:
         self._names = iter(names)
@@ -336,7 +336,7 @@ class AscendingNames:
         self.any = self._next is not None
 
     def has(self, name: bytes) -> bool:
-        """Return whether a name is in the list; call this with names in ascending order."""
+        """Return whether the iterable has a name; call this with names in ascending order."""
         while self._next is not None and self._next < name:
             self._next = next(self._names, None)
         return self._next == name

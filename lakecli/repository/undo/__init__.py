@@ -9,7 +9,7 @@
     pushed_refs  which moves of an operation this clone made in the bucket, and to which
                  commits their refs move back
     remote_undo  moving refs back in the bucket, too; reverses the undo if the bucket refuses
-    interrupted  answers that killed commands have not given
+    interrupted  reports the results of commands that were killed before they printed them
 
 This package may import `sharing`, `handoff`, `lakefs` and the layers below.
 """

@@ -1,9 +1,9 @@
-"""Give the answers of commands that were killed after appending their operation.
+"""Report the results of commands that were killed after appending their operation.
 
-If a command such as ``undo`` is killed before it prints its answer, the user repeats it. The second
-run must not undo another operation. So the command creates a file, locks it, and deletes it after
-the answer. A file without a lock belongs to a killed command: when the same command is repeated, it
-gives the missing answer instead of acting again.
+If a command such as ``undo`` is killed before it prints its result (its answer), the user repeats
+it. The second run must not undo another operation. So the command creates a file, locks it, and
+deletes it after it has printed its answer. A file without a lock belongs to a killed command: when
+the same command is repeated, it prints the missing answer instead of acting again.
 
 ::
 
@@ -41,7 +41,7 @@ _CONTENT: Final = Record({"moved": list_of(_MOVED.read, 100_000)})
 
 
 class OwedAnswer:
-    """The file, and its lock, of an answer that a command has not given yet.
+    """The locked file of a command that has not printed its answer yet.
 
     Attributes:
         operation: the ID of the operation that the answer is about.
@@ -81,13 +81,13 @@ class OwedAnswer:
             return []
 
     def give(self) -> None:
-        """Record that the answer was given: delete the file."""
+        """Record that the answer was printed: delete the file, and release the lock."""
         with suppress(OSError):
             os.unlink(self._path)
         self.leave()
 
     def leave(self) -> None:
-        """Release the lock, so that the command gives the answer when repeated; safe to repeat."""
+        """Release the lock, so that the repeated command prints the answer; safe to call twice."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -100,7 +100,7 @@ class OwedAnswer:
 def begin(
     repository: Repository, operation: bytes, moved: Sequence[Mapping[str, object]]
 ) -> OwedAnswer | None:
-    """Record that a command has yet to give its answer; return ``None`` if that fails.
+    """Record that a command has not printed its answer yet; return ``None`` if that fails.
 
     Args:
         operation: the ID of the operation, which the open transaction appends.
@@ -122,17 +122,17 @@ def begin(
 
 
 def may_be_left(repository: Repository) -> bool:
-    """Return whether a repository has answers that were not given yet."""
+    """Return whether a repository has answers that were not printed yet."""
     return bool(_names(repository))
 
 
 def is_left(repository: Repository, operation: bytes) -> bool:
-    """Return whether the answer about an operation was not given yet."""
+    """Return whether the answer about an operation was not printed yet."""
     return os.path.exists(_path(repository, operation))
 
 
 def is_owed(repository: Repository, operation: bytes) -> bool:
-    """Return whether the command that still owes the answer about an operation is running.
+    """Return whether a running command has yet to print the answer about an operation.
 
     Call this in a write transaction, because commands make and lock their files in write
     transactions.
@@ -145,7 +145,7 @@ def is_owed(repository: Repository, operation: bytes) -> bool:
 
 
 def take_left(repository: Repository) -> list[OwedAnswer]:
-    """Lock and return the answers that killed commands did not give.
+    """Lock and return the answers that killed commands did not print.
 
     Call this in a write transaction, because commands make and lock their files in write
     transactions.

@@ -57,12 +57,12 @@ class UndoTarget(NamedTuple):
 
 
 def changes_something(operation: Operation) -> bool:
-    """Return whether an operation changed anything on this machine, or the rules of the bucket."""
+    """Return whether an operation changed refs, staged paths, or the rules of the bucket."""
     return bool(operation.refs or operation.staging or log.POLICY in operation.metadata)
 
 
 def is_passed_over(operation: Operation) -> bool:
-    """Return whether undo and redo ignore an operation, which changed nothing or was automatic."""
+    """Return whether undo and redo ignore an operation: it changed nothing, or was automatic."""
     if REDOES in operation.metadata:  # the redone operation was not ignored either
         return False
     return operation.kind == FOLLOWED or not changes_something(operation)
@@ -150,7 +150,7 @@ def find_operation(repository: Repository, prefix: str) -> LoggedOperation:
 
 
 def repository_at(repository: Repository, operation: str) -> Repository:
-    """Return a handle for reading a repository as it was right after an operation of its log.
+    """Return a read-only handle of a repository in the state right after a logged operation.
 
     Args:
         repository: a result of `logged_repository`; it may be deleted.
@@ -172,10 +172,9 @@ def repository_at(repository: Repository, operation: str) -> Repository:
 def logged_repository(
     lake: OwnLake, name: str, *, wanted: str = "", operation: str = ""
 ) -> Repository:
-    """Return the repository with a name, to use its log, even if the repository was deleted.
+    """Return the repository with a name for the use of its log, even if it was deleted.
 
-    By default, this is the present repository with the name, or else the repository with the name
-    that was deleted last.
+    By default, this is the present repository with the name, else the last deleted one.
 
     Args:
         wanted: ``undo`` or ``redo``: if there is no present repository, prefer a deleted repository
@@ -212,7 +211,7 @@ def find_newest(txn: ReadTransaction, repository: Repository) -> Operation | Non
 
 
 def _owes_answer(txn: ReadTransaction, repository: Repository, kind: str) -> bool:
-    """Return whether the newest operation is of a kind, and its answer was not given yet."""
+    """Return whether the newest operation is of a kind, and its answer was not printed yet."""
     if not interrupted.may_be_left(repository):
         return False
     newest = find_newest(txn, repository)

@@ -5,11 +5,11 @@ moved back in the bucket (`lakecli.repository.undo.remote_undo`), if it still po
 to which the operation moved it. The ref moves to the commit that it has on this machine after the
 undo. But if its commit in the bucket before the operation was newer, the ref moves to that commit.
 
-Only moves that this clone made in the bucket are undone in the bucket. If another clone has undone
-such a move and made it again, the second move is not undone; so moves are compared by their write
-IDs. Before a merge, a reset or a forced push, a branch on this machine may lack commits that others
-had already pushed, and a tag may differ from the bucket's tag. Such a ref moves back to the commit
-that it had in the bucket before this clone moved it.
+Only moves that this clone made in the bucket are undone in the bucket. Moves are compared by their
+write IDs: if another clone has undone a move of this clone and then made the same move, that move
+is not undone. Before a merge, a reset or a forced push, a branch on this machine may lack commits
+that others had already pushed, and a tag may differ from the bucket's tag. Such a ref moves back to
+the commit that it had in the bucket before this clone moved it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
-"""Kinds of operations that move branches back; undoing them at worst leaves unpushed commits."""
+"""Kinds of operations that move branches back; undoing them can only leave unpushed commits."""
 
 
 class PushedRef(NamedTuple):
@@ -42,8 +42,8 @@ class PushedRef(NamedTuple):
 
     Attributes:
         kind: a branch or a tag.
-        before: the commit to which the ref moves back in the bucket; ``None``: the ref is deleted.
-        after: the commit to which the operation moved the ref; ``None``: the operation deleted it.
+        before: the commit to which the ref moves back in the bucket; ``None`` deletes the ref.
+        after: the commit to which the operation moved the ref; ``None`` if it deleted the ref.
         stands: the commit of the ref in the bucket, as last seen.
         sequence: the number of the ref's last move in the bucket, as last seen.
     """
@@ -116,7 +116,7 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the pushed refs that would be behind the bucket if some operations were undone.
+    """Return the pushed refs that undoing some operations would leave behind the bucket.
 
     Args:
         taken: the operations to undo, newest first.
@@ -182,7 +182,7 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
 
 
 def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
-    """Return the moves up to the ref's commit in the bucket, newest first; all if none matches."""
+    """Return the moves up to the ref's commit in the bucket; all moves if none ends there."""
     if tracked.commit_id is None:
         return run
     ends = (number for number, each in enumerate(run) if each.ends[1] == tracked.commit_id)
@@ -202,9 +202,10 @@ def _has_seen(
     Args:
         tracked: the ref, and the commit at which it was last seen in the bucket.
         ends: the commits before and after the move.
-        resets: whether the move may drop commits, like a reset. If so, a branch in the bucket that
-            has the commit after the move is no proof, because it may never have had the commit
-            before the move. One of the known moves in the bucket must also have dropped commits.
+        resets: whether the move may drop commits, like a reset. If so, it does not suffice that the
+            branch in the bucket has the commit after the move, because it may never have had the
+            commit before the move. One of the known moves in the bucket must also have dropped
+            commits.
     """
     refs = repository.refs(txn)
     (before, after), stands = ends, tracked.commit_id
@@ -403,7 +404,7 @@ class _Sent:
 
 
 class _LeftBehind:
-    """The commits that moves of a branch dropped: the branch no longer reaches them."""
+    """The commits that moves of a branch dropped, so that the branch no longer reaches them."""
 
     def __init__(self, refs: RefStore) -> None:
         self._refs = refs

@@ -1,9 +1,9 @@
 """Move refs back in the bucket after the operations that moved them were undone locally.
 
 The transaction that undoes operations on this machine also notes each ref that they had moved in
-the bucket (`lakecli.repository.journal.unsent_moves`), so undoing is one durable step, whatever
-other commands change meanwhile. Then the noted moves are sent to the bucket. A move takes effect
-only if the ref in the bucket still points to the commit of the undone operation:
+the bucket (`lakecli.repository.journal.unsent_moves`). So undoing is one durable step, even if
+other commands run meanwhile. Then the noted moves are sent to the bucket. A move takes effect only
+if the ref in the bucket still points to the commit of the undone operation:
 
 - If the bucket refuses the first move, or cannot be reached, nothing has moved in the bucket. Then
   the undo is reverted on this machine, unless another command has changed something since.
@@ -53,7 +53,7 @@ def note(
     """Note the refs to move back in the bucket, in the transaction that undoes operations.
 
     With automatic sharing, an undo may leave a branch at an ancestor of its commit in the bucket.
-    Such a branch is held: if it followed the bucket, this would immediately reverse the undo.
+    Such a branch is held: following the bucket would immediately reverse the undo.
 
     Args:
         holds: whether to hold such branches; false if they may follow the bucket.

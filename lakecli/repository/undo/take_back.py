@@ -3,9 +3,9 @@
 Refs and staging must still be as the operation left them. Empty staging areas are not compared,
 because a commit without changes seals an area and opens an empty one.
 
-Another process may be making a commit of the branch: it has built the commit from the sealed areas,
-and has not moved the branch yet. If undoing an operation writes to one of these areas, it also adds
-an empty area below them. Then the other process detects that the areas have changed, and builds its
+Another process may be committing the branch: it has built the commit from the sealed areas, and has
+not moved the branch yet. If undoing an operation writes to one of these areas, it also adds an
+empty area below them. Then the other process detects that the areas have changed, and builds its
 commit again from the current staging.
 
 **Automatic steps.** Before a branch follows the bucket, staged records that equal its head are

@@ -249,12 +249,12 @@ class Undone(NamedTuple):
     """The result of an undo or redo.
 
     Attributes:
-        operation: the user's operation that was undone or redone; if it is expired, a redo or undo
-            of it.
+        operation: the user's operation that was undone or redone; if that is expired, the redo or
+            undo that was reversed.
         appended: the undo or redo, which was appended to the log.
         remote: the refs that were moved back in the bucket.
         is_completed: whether an earlier command appended the operation, but was interrupted before
-            its moves in the bucket were made, or before it answered.
+            it moved refs in the bucket, or before it printed its answer.
     """
 
     operation: Operation
@@ -269,13 +269,13 @@ class Undone(NamedTuple):
 
 
 class Answering:
-    """The answer that undo, redo or restore is about to give, as a context manager.
+    """A context manager for the answer that undo, redo or restore is about to print.
 
     At the end of the block the answer is passed to `Runtime.on_answer`. An error also counts as an
-    answer. After an interrupt, the same command gives the answer when it is repeated.
+    answer. After an interrupt, the same command prints the answer when it is repeated.
 
     Attributes:
-        is_another_ones: whether `resume` found that another running command has yet to give the
+        is_another_ones: whether `resume` found that another running command has yet to print the
             answer.
     """
 
@@ -285,7 +285,7 @@ class Answering:
         self.is_another_ones = False
 
     def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
-        """In the transaction that appends an operation, record that its answer is missing."""
+        """Record that the answer is missing; call this in the transaction of the operation."""
         fields = ("kind", "name", "before", "after")
         moved = [{name: getattr(each, name) for name in fields} for each in planned]
         self._answer = interrupted.begin(self._repository, appended.id, moved)
@@ -336,7 +336,7 @@ class Answering:
 def complete(
     repository: Repository, kind: str, *, remote: bool, committer: str = "", restores: str = ""
 ) -> Undone | None:
-    """Complete an interrupted command: its moves in the bucket, and its answer.
+    """Complete an interrupted command: make its moves in the bucket, and return its result.
 
     With automatic sharing, `BranchMover.catch_up` has made the moves already. Only the first call
     for a `Repository` object reports them.
@@ -376,7 +376,7 @@ def complete(
 def _resume(
     repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
 ) -> OwedAnswer | None:
-    """Take over the answer that the last command did not give, if the command is of this kind.
+    """Take over the answer that the last command did not print, if the command is of this kind.
 
     Raises:
         Refused: the command has yet to move refs in the bucket, and `remote` is not set.
