@@ -21,9 +21,9 @@ from blake3 import blake3
 
 from lakecli import native
 from lakecli.base.identity import DIGEST_SIZE, entry_identity, frame_map, frame_str, hashes
-from lakecli.base.layout import is_content_address
+from lakecli.base.layout import data_digest, is_content_address
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
-from lakecli.errors import UsageError
+from lakecli.errors import IntegrityError, UsageError
 from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.format import MalformedValue, decode_value, encode_value, read_component
 
@@ -89,6 +89,38 @@ def find_owned(values: Sequence[bytes]) -> Sequence[int]:
     core = native.core()
     found = None if core is None else core.find_owned(values)
     return range(len(values)) if found is None else found
+
+
+ContentObject = tuple[str, int, str, int]
+"""The content address of an object, its size in bytes, its BLAKE3, and the time of its file."""
+
+
+def content_objects(values: list[bytes], *, special: str) -> list[ContentObject | None]:
+    """Return what a copy of each object needs, without decoding its entry as a whole.
+
+    The time is `Entry.file_mtime`. The result is ``None`` for an entry that must be decoded: it is
+    damaged, its time is out of range, its object is at another address, or its metadata has the
+    key `special`.
+    """
+    core = native.core()
+    found = None if core is None else core.content_objects(values, special.encode())
+    if found is None:
+        return [_content_object(value, special) for value in values]
+    return [
+        _content_object(value, special) if each is None else each
+        for each, value in zip(found, values, strict=True)
+    ]
+
+
+def _content_object(value: bytes, special: str) -> ContentObject | None:
+    try:
+        entry = decode_entry(value)
+        digest, seconds = data_digest(entry.physical_address), entry.file_mtime
+    except IntegrityError:
+        return None
+    if digest is None or special in entry.metadata:
+        return None
+    return entry.physical_address, entry.size, digest, seconds
 
 
 def _decode_any(value: bytes) -> Entry:

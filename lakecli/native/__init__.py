@@ -12,7 +12,7 @@ with the same results, which is used if the compiled core is missing.
     entries.c  decoding entries, and encoding those of external objects
     files.c    reading and writing many small files
     lines.c    lines of a listing, from entries
-    columns.c  columns of entries, for Arrow
+    columns.c  columns of entries, for Arrow and for working directories
     crc64.c    a checksum of S3
 
 `.ci/build_core.py` compiles them to ``_core.abi3.so`` in this directory.
@@ -161,11 +161,19 @@ class Core(Protocol):
     def entry_columns(self, values: list[bytes], namespace: bytes, /) -> tuple[Any, ...] | None:
         """Return the columns of `lakecli.exports.entry_columns.columns_of` as buffers."""
 
+    def content_objects(
+        self, values: list[bytes], special: bytes, /
+    ) -> list[tuple[str, int, str, int] | None]:
+        """Do the same as `lakecli.committed.values.content_objects`.
+
+        An item is ``None`` if the caller must call the twin for this value.
+        """
+
     def crc64nvme(self, data: bytes, crc: int, /) -> int:
         """Do the same as `lakecli.serving.s3.checksums.python_crc64nvme`."""
 
 
-INTERFACE: Final = 13
+INTERFACE: Final = 14
 """Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

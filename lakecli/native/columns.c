@@ -1,4 +1,4 @@
-/* Columns of entries, as Arrow has them in memory. */
+/* Columns of entries, as Arrow has them in memory; and what a working directory needs of entries. */
 
 #include "core.h"
 
@@ -181,4 +181,104 @@ entry_columns(PyObject *Py_UNUSED(module), PyObject *args)
     }
     fill(&columns, values);
     return give(&columns);
+}
+
+/* The size of a content address, as in base/layout.py: data/, two digits of a BLAKE3, a slash, and
+   the other digits. */
+#define CONTENT_ADDRESS_SIZE 70
+#define DIGITS 64
+
+/* The metadata key of a file's own modification time, and the longest such time in digits. */
+#define CLIENT_MTIME "::lakefs::client-mtime"
+#define MAX_TIME_DIGITS 10
+
+/* The latest time that a file can have, as in base/model.py. */
+#define LAST_FILE_TIME 9223372036
+
+/* Read the digest in a content address. Return 0 if the address is another one. */
+static int
+read_content_address(Bytes address, char digest[DIGITS])
+{
+    const char *text = (const char *)address.start;
+    if (address.size != CONTENT_ADDRESS_SIZE || memcmp(text, "data/", 5) != 0 || text[7] != '/') {
+        return 0;
+    }
+    memcpy(digest, text + 5, 2);
+    memcpy(digest + 2, text + 8, DIGITS - 2);
+    for (int at = 0; at < DIGITS; at++) {
+        int is_digit = digest[at] >= '0' && digest[at] <= '9';
+        if (!is_digit && !(digest[at] >= 'a' && digest[at] <= 'f')) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+are_equal(Bytes left, Bytes right)
+{
+    return left.size == right.size && memcmp(left.start, right.start, (size_t)left.size) == 0;
+}
+
+/* Read the modification time of the file that an object was uploaded from, else of the object.
+   Return 0 if an unusual time is left to the twin, or if the metadata has the key `special`. */
+static int
+read_file_time(const Entry *entry, Bytes special, uint64_t *seconds)
+{
+    Bytes key_of_time = {(const uint8_t *)CLIENT_MTIME, sizeof(CLIENT_MTIME) - 1};
+    Fields pairs = entry->metadata;
+    *seconds = entry->seconds;
+    while (pairs.position != pairs.end) {
+        Bytes key, text;
+        read_pair(&pairs, &key, &text);
+        if (are_equal(key, special)) {
+            return 0;
+        }
+        if (!are_equal(key, key_of_time)) {
+            continue;
+        }
+        if (text.size == 0 || text.size > MAX_TIME_DIGITS) {
+            return 0;
+        }
+        *seconds = 0;
+        for (Py_ssize_t at = 0; at < text.size; at++) {
+            if (text.start[at] < '0' || text.start[at] > '9') {
+                return 0;
+            }
+            *seconds = *seconds * 10 + (uint64_t)(text.start[at] - '0');
+        }
+    }
+    return *seconds <= LAST_FILE_TIME;
+}
+
+/* content_objects(values, special) -> for each entry (address, size, digest, seconds); None if it is
+   left to the twin, which is `committed.values._content_object`. */
+PyObject *
+content_objects(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *values, *key;
+    Bytes special;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &values, &PyBytes_Type, &key)) {
+        return NULL;
+    }
+    view_bytes(key, &special);
+    PyObject *found = PyList_New(0);
+    for (Py_ssize_t at = 0; found != NULL && at < PyList_Size(values); at++) {
+        Entry entry;
+        uint64_t seconds;
+        char digest[DIGITS];
+        int is_usual = open_entry(PyList_GetItem(values, at), &entry) && has_texts(&entry)
+                       && entry.seconds <= LAST_SECOND
+                       && read_content_address(entry.address, digest)
+                       && read_file_time(&entry, special, &seconds);
+        PyObject *each = is_usual
+            ? Py_BuildValue("s#Ks#K", (const char *)entry.address.start, entry.address.size,
+                            (unsigned long long)entry.size, digest, (Py_ssize_t)DIGITS,
+                            (unsigned long long)seconds)
+            : Py_NewRef(Py_None);
+        if (!append_owned(found, each)) {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
 }

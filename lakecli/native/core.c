@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 13
+#define INTERFACE 14
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -79,6 +79,7 @@ static PyMethodDef core_methods[] = {
     {"write_files", write_files, METH_VARARGS, NULL},
     {"list_lines", list_lines, METH_VARARGS, NULL},
     {"entry_columns", entry_columns, METH_VARARGS, NULL},
+    {"content_objects", content_objects, METH_VARARGS, NULL},
     {"crc64nvme", crc64nvme, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

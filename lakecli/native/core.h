@@ -93,6 +93,7 @@ PyObject *read_files(PyObject *module, PyObject *args);
 PyObject *write_files(PyObject *module, PyObject *args);
 PyObject *list_lines(PyObject *module, PyObject *args);
 PyObject *entry_columns(PyObject *module, PyObject *args);
+PyObject *content_objects(PyObject *module, PyObject *args);
 PyObject *crc64nvme(PyObject *module, PyObject *args);
 
 #endif

@@ -18,8 +18,7 @@ from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, Commit, MetarangeId
 from lakecli.base.uri import LakeUri
-from lakecli.committed.values import decode_entry
-from lakecli.errors import ConflictError, IntegrityError, NotFound, Refused
+from lakecli.errors import ConflictError, NotFound, Refused
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.upload import UploadOptions
 from lakecli.stores.local.files import closing, sync_file_system
@@ -310,7 +309,8 @@ class _Bringing:
             writer.remove(path, _expected(self._worktree, self._changes, path))
         for path, value in self._steps():
             if value is not None and path not in self._blocked:
-                self._add(writer, path, value)
+                expected = _expected(self._worktree, self._changes, path)
+                writer.add(WantedFile(path, value, expected))
         brought.take(writer.finish(), self._worktree, self._target.metarange_id)
 
     def _steps(self) -> Iterator[tuple[bytes, bytes | None]]:
@@ -329,14 +329,6 @@ class _Bringing:
             return tracked is None and value is None
         state, digest = self._worktree.unseen(value)
         return digest != NO_DIGEST and (tracked.state.size, tracked.digest) == (state.size, digest)
-
-    def _add(self, writer: Writer, path: bytes, value: bytes) -> None:
-        try:
-            entry = decode_entry(value)
-        except IntegrityError as error:
-            writer.report.failures.append((path, error.message))
-        else:
-            writer.add(WantedFile(path, entry, _expected(self._worktree, self._changes, path)))
 
     def _land(self, brought: Brought, src: LakeUri | None) -> None:
         """Record that the directory is at the commit: the index first, the link last."""
@@ -501,5 +493,5 @@ def _write(
         if value is None:
             writer.remove(path, expected)
         else:
-            writer.add(WantedFile(path, decode_entry(value), expected))
+            writer.add(WantedFile(path, value, expected))
     brought.take(writer.finish(), worktree, tree)

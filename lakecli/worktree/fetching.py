@@ -12,6 +12,7 @@ incoming directory; the subdirectory is then renamed as a whole.
 
 import errno
 import os
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +23,7 @@ from typing import Final, NamedTuple
 from lakecli import errors, native
 from lakecli.base.identity import blake3_of, hashes
 from lakecli.base.model import Entry
+from lakecli.committed.values import content_objects, decode_entry
 from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
@@ -54,11 +56,11 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 _TOGETHER: Final = b"directory-"
 """The prefix of the names of subdirectories of the incoming directory."""
 
-_AT_ONCE: Final = 1_024
-"""The largest number of files that are copied together; their bytes are in memory meanwhile."""
+AT_ONCE: Final = 1_024
+"""The largest number of files copied together, whose bytes are in memory, or described together."""
 
 _PLACE_OF: Final = attrgetter("directory", "file_name")
-_ADDRESS_OF: Final = attrgetter("entry.physical_address")
+_ADDRESS_OF: Final = attrgetter("address")
 
 
 class Expected(Enum):
@@ -74,29 +76,40 @@ class WantedFile:
 
     Attributes:
         path: the path relative to the working directory.
-        entry: the entry of the file's object.
+        value: the encoded entry of the file's object.
         expected: the file that may be replaced; a `FileState` means a file with this state.
         directory: the directory of the path.
         file_name: the last component of the path.
-        digest: the BLAKE3 of the file's bytes, if the address of its object contains it.
+        address: the address of the object.
+        size: the size of the object in bytes.
+        digest: the BLAKE3 of the file's bytes, 64 hex digits, if the address contains it.
+        seconds: the modification time of a file that may be copied together with others, in unix
+            seconds; ``None`` for other files.
         place: the subdirectory of the incoming directory in which the file has its final name;
             ``b""``: none.
-        state: the state of the file, if it was written together with others.
+        state: the state of the file, once it is written.
     """
 
     path: bytes
-    entry: Entry
+    value: bytes
     expected: Expected | FileState
     directory: bytes = field(init=False)
     file_name: bytes = field(init=False)
+    address: str = field(init=False)
+    size: int = field(init=False)
     digest: str | None = field(init=False)
+    seconds: int | None = field(init=False)
     place: bytes = b""
     state: FileState | None = None
     _name: bytes = b""
 
     def __post_init__(self) -> None:
         self.directory, _, self.file_name = self.path.rpartition(b"/")
-        self.digest = digest_of(self.entry)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry of the file's object."""
+        return decode_entry(self.value)
 
     @property
     def name(self) -> bytes:
@@ -111,18 +124,24 @@ class WantedFile:
         return self._name
 
 
-def _time_of_tiny(wanted: WantedFile) -> int | None:
-    """Return the modification time of a file that can be copied together with others, or ``None``.
+def describe(files: Sequence[WantedFile]) -> Iterator[tuple[WantedFile, str]]:
+    """Set the attributes of files that come from their entries.
 
-    Only tiny files can be copied together.
+    Yields:
+        Each file whose entry is damaged, and the reason.
     """
-    entry = wanted.entry
-    if wanted.digest is None or entry.size > TINY or linked_files.PERMISSIONS in entry.metadata:
-        return None
-    try:
-        return entry.file_mtime
-    except errors.IntegrityError:
-        return None
+    found = content_objects([each.value for each in files], special=linked_files.PERMISSIONS)
+    for each, known in zip(files, found, strict=True):
+        if known is not None:
+            each.address, each.size, each.digest, each.seconds = known
+            continue
+        try:
+            entry = each.entry
+        except errors.IntegrityError as error:
+            yield each, error.message
+        else:
+            each.address, each.size = entry.physical_address, entry.size
+            each.digest, each.seconds = digest_of(entry), None
 
 
 @dataclass(slots=True)
@@ -210,8 +229,8 @@ class Fetcher:
             waiting.sort(key=_ADDRESS_OF)
             with store.reading_in_order() as reader:
                 self._store = reader
-                for start in range(0, len(waiting), _AT_ONCE):
-                    batch = waiting[start : start + _AT_ONCE]
+                for start in range(0, len(waiting), AT_ONCE):
+                    batch = waiting[start : start + AT_ONCE]
                     self._copy_together(reader, batch, place)
                     for each in batch:
                         if each.state is None:
@@ -294,30 +313,29 @@ class Fetcher:
         core = native.core()
         if core is None or self._worktree.linking not in {LinkMode.AUTO, LinkMode.COPY}:
             return
-        tiny = [(each, time) for each in files if (time := _time_of_tiny(each)) is not None]
-        keys = [each.entry.physical_address for each, _ in tiny]
-        found = store.get_together(core, keys, TINY)
+        tiny = [each for each in files if each.seconds is not None and each.size <= TINY]
+        found = store.get_together(core, [each.address for each in tiny], TINY)
         digests = hashes([data or b"" for data in found])
         whole = [
-            (each, time, data)
-            for (each, time), data, digest in zip(tiny, found, digests, strict=True)
-            if digest.hex() == each.digest and data is not None and len(data) == each.entry.size
+            (each, data)
+            for each, data, digest in zip(tiny, found, digests, strict=True)
+            if digest.hex() == each.digest and data is not None and len(data) == each.size
         ]
         with translated(self._incoming):
-            for each, _, _ in whole:
+            for each, _ in whole:
                 each.place = self._place_of(each.directory, place)
         states = core.write_files(
             place.descriptor,
-            [each.name for each, _, _ in whole],
-            [data for _, _, data in whole],
-            [time for _, time, _ in whole],
+            [each.name for each, _ in whole],
+            [data for _, data in whole],
+            [each.seconds or 0 for each, _ in whole],
         )
-        for (each, _, _), state in zip(whole, states, strict=True):
+        for (each, _), state in zip(whole, states, strict=True):
             if state is None:
                 each.place = b""
             else:
-                each.state = FileState(*state)
-        done = [each.entry.size for each, _, _ in whole if each.state is not None]
+                each.state = FileState._make(state)
+        done = [each.size for each, _ in whole if each.state is not None]
         self._progress.advance(items=len(done), size=sum(done))
 
     def _copy(self, wanted: WantedFile, place: _Incoming) -> None:

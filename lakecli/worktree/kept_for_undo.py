@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
-from lakecli.committed.values import decode_entry, encode_entry
+from lakecli.committed.values import encode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
@@ -302,7 +302,7 @@ def _write_back(
                 if each not in changes:
                     writer.remove(each, Expected.BASE)
                     removed.add(each)
-            writer.add(WantedFile(relative, decode_entry(value), expected))
+            writer.add(WantedFile(relative, value, expected))
     return back, removed
 
 
@@ -367,13 +367,13 @@ def overwrite_again(
             if value is None:
                 writer.remove(path, state)
             else:
-                writer.add(WantedFile(path, decode_entry(value), state))
+                writer.add(WantedFile(path, value, state))
         blocked = {*worktree.link.unresolved} - wanted.keys()
         was_in_the_way = InTheWay(path for path, (value, _) in wanted.items() if value is None)
         for path in blocked:
             value = worktree.find(tree, path) if was_in_the_way.of(path) else None
             if value is not None:
-                writer.add(WantedFile(path, decode_entry(value), Expected.ABSENT))
+                writer.add(WantedFile(path, value, Expected.ABSENT))
         written = writer.finish()
         on_step("index")
         if is_at_commit:

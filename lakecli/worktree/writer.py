@@ -28,14 +28,16 @@ from lakecli.repository.transfer.ignore_patterns import INCOMING
 from lakecli.stores.local.batch import remove_all
 from lakecli.stores.local.files import closing, sync_file, sync_file_system, sync_names
 from lakecli.worktree.fetching import (
+    AT_ONCE,
     OPEN_DIRECTORY,
     REFUSED,
     Expected,
     Fetcher,
     WantedFile,
     WriteReport,
+    describe,
 )
-from lakecli.worktree.index import NO_DIGEST, FileState, is_settled, state_of
+from lakecli.worktree.index import NO_DIGEST, FileState, TrackedFile, is_settled, state_of
 from lakecli.worktree.linked_files import is_executable, make_executable
 from lakecli.worktree.obstacles import A_DIRECTORY
 from lakecli.worktree.scan import hash_file
@@ -72,9 +74,10 @@ class Writer:
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
+        self._added: list[WantedFile] = []
         self._waiting: list[WantedFile] = []
         self._size = 0
-        self._states: list[tuple[bytes, FileState, bytes]] = []
+        self._kept: list[tuple[bytes, TrackedFile]] = []
         self._dropped: list[bytes] = []
         self._touched: set[bytes] = set()
         self.report = WriteReport(worktree.root)
@@ -104,13 +107,28 @@ class Writer:
 
     def add(self, wanted: WantedFile) -> None:
         """Add a file to write; it is written by the next `flush` or earlier."""
-        self._waiting.append(wanted)
-        self._size += wanted.entry.size
-        if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
-            self.flush()
+        self._added.append(wanted)
+        if len(self._added) >= AT_ONCE:
+            self._describe()
+
+    def _describe(self) -> None:
+        """Read the entries of added files, and write the files if there are enough."""
+        added, self._added = self._added, []
+        failures = dict(describe(added))
+        self.report.failures += [(each.path, reason) for each, reason in failures.items()]
+        for wanted in added:
+            if wanted not in failures:
+                self._waiting.append(wanted)
+                self._size += wanted.size
+                if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
+                    self._write()
 
     def flush(self) -> None:
         """Fetch all added files, make them durable, and then move them to their final names."""
+        self._describe()
+        self._write()
+
+    def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
         size, self._size = self._size, 0
         if waiting:
@@ -138,9 +156,15 @@ class Writer:
         index, at_ns = self._worktree.index, self._worktree.clock_ns()
         for path in self._dropped:
             index.drop(path)
-        for path, state, digest in self._states:
+        for path, unseen in self._kept:
+            index.put(path, *unseen)
+        for each in self.published:
+            digest = NO_DIGEST if each.digest is None else bytes.fromhex(each.digest)
+            state = each.state or FileState(0, each.size)
             is_sure = is_settled(state, at_ns=at_ns, is_own=True)
-            index.put(path, state if is_sure else FileState(0, state.size), digest)
+            index.put(each.path, state if is_sure else FileState(0, each.size), digest)
+        self.report.downloaded = len(self.published)
+        self.report.size = sum(each.size for each in self.published)
         return self.report
 
     def _clear(self) -> None:
@@ -201,21 +225,11 @@ class Writer:
                 if error.errno not in _NOT_AS_A_WHOLE:
                     raise
                 return files
-        for each in files:
-            if each.state is not None:
-                self._record(each, each.state)
+        self.published += [each for each in files if each.state is not None]
         return [each for each in files if each.state is None]
 
-    def _record(self, wanted: WantedFile, state: FileState) -> None:
-        """Record that a file was moved to its final name."""
-        digest = NO_DIGEST if wanted.digest is None else bytes.fromhex(wanted.digest)
-        self._states.append((wanted.path, state, digest))
-        self.published.append(wanted)
-        self.report.downloaded += 1
-        self.report.size += wanted.entry.size
-
     def _publish_file(self, wanted: WantedFile, directory: int, incoming: int) -> None:
-        path, entry, temporary = wanted.path, wanted.entry, wanted.name
+        path, temporary = wanted.path, wanted.name
         name = wanted.file_name
         try:
             found = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -229,11 +243,13 @@ class Writer:
         if found is not None and not self._is_expected(path, found, wanted.expected):
             if has_name(directory, name):
                 self.report.kept.append(path)
-                self._states.append((path, *unseen_file(entry)))
+                self._kept.append((path, unseen_file(wanted.entry)))
             else:
                 self.report.impossible.append((path, ANOTHER_CASE))
             return
-        if is_executable(entry) or (self._keeps_bit and _may_get_bit(found, temporary, incoming)):
+        if is_executable(wanted.entry) or (
+            self._keeps_bit and _may_get_bit(found, temporary, incoming)
+        ):
             make_executable(temporary, dir_fd=incoming)
         try:
             os.rename(temporary, name, src_dir_fd=incoming, dst_dir_fd=directory)
@@ -243,7 +259,8 @@ class Writer:
             reason = (error.strerror or str(error)).lower()
             self.report.impossible.append((path, reason))
             return
-        self._record(wanted, state_of(os.stat(name, dir_fd=directory, follow_symlinks=False)))
+        wanted.state = state_of(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        self.published.append(wanted)
 
     def _is_expected(
         self, path: bytes, found: os.stat_result, expected: Expected | FileState

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakecli import native
-from lakecli.base.model import Entry
+from lakecli.base.layout import data_key
+from lakecli.base.model import CLIENT_MTIME, Entry
 from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed.values import (
     Columns,
@@ -34,6 +35,7 @@ from tests.native.laws import (
     LAST_SECOND,
     block_of,
     check_columns,
+    check_content_object,
     check_crc64,
     check_damaged_entry,
     check_encoding,
@@ -48,6 +50,7 @@ from tests.native.laws import (
     index_of,
     mutated,
     random_columns,
+    random_content_object,
     random_entry,
     random_path,
     random_rows,
@@ -389,6 +392,26 @@ def test_an_external_object_has_one_address_that_comes_first(
 
 
 @given(SEEDS)
+def test_content_objects_are_those_of_the_twin(core: Core, rng: random.Random) -> None:
+    value = encode_entry(random_content_object(rng))
+    check_content_object(core, value, "special")
+    for _ in range(10):
+        check_content_object(core, mutated(rng, value), "special")
+    assert core.content_objects([value, b""], b"special")[1] is None
+
+
+@pytest.mark.parametrize("metadata", [{}, {CLIENT_MTIME: "1700000000"}, {"k": "v"}])
+def test_usual_content_objects_are_never_left_to_the_twin(
+    core: Core, metadata: dict[str, str]
+) -> None:
+    digest = "0123456789abcdef" * 4
+    at = datetime.fromtimestamp(7, UTC)
+    value = encode_entry(Entry(data_key(digest), 5, digest, at, "text/csv", metadata))
+    assert check_content_object(core, value, "special")
+    assert not any(check_content_object(core, value, key) for key in metadata)
+
+
+@given(SEEDS)
 def test_lines_of_usual_entries_are_never_left_to_the_twin(core: Core, rng: random.Random) -> None:
     path, value = random_path(rng), encode_entry(random_entry(rng))
     cut = rng.randrange(len(path) + 1)
@@ -494,6 +517,8 @@ def test_nothing_is_leaked(core: Core) -> None:
     columns = Columns([b"s3://b/k", b""], [1, 1], [b"c", b"c"], [5, 5], [b"t", b"t"])
     value = encode_entry(Entry("k", 1, "c", datetime.fromtimestamp(7, UTC), "t", {"k": "v" * 99}))
     not_text = value.replace(b"vv", b"v\xff")
+    at = datetime.fromtimestamp(7, UTC)
+    content = encode_entry(Entry(data_key("0" * 64), 1, "c", at, "t", {CLIENT_MTIME: "5"}))
 
     def use() -> None:
         for block in (payload, payload[3:], b""):
@@ -507,6 +532,7 @@ def test_nothing_is_leaked(core: Core) -> None:
             core.decode_entry(value[:cut])
             core.find_owned([value[:cut], value])
             core.entry_columns([value, value[:cut]], b"n/")
+            core.content_objects([content, value[:cut]], b"k")
             core.list_lines([(b"k", value[:cut]), (b"\n", value), ()], 0, zones_of, quote_path)
         core.decode_entry(not_text)
 

@@ -15,6 +15,7 @@ import pytest
 from lakecli import native
 from lakecli.base.directories import make_private
 from lakecli.base.uri import parse_path
+from lakecli.committed.values import encode_entry
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.contents import read_small
@@ -196,7 +197,7 @@ def test_a_store_that_answers_nothing_ends_it(
     def fetch(*_: object) -> NoReturn:
         raise error
 
-    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", encode_entry(entry_of(b"1")), fetching.Expected.ABSENT)
     place: Any = None
     with monkeypatch.context() as patched:
         patched.setattr(fetcher, "_bring", fetch)
@@ -309,7 +310,7 @@ def test_progress_counts_each_file_once(
         assert (progress.expected, progress.items, progress.size) == ([(3, size)], 3, size)
     entry = entry_of(large.encode())
     monkeypatch.setattr(fetching, "is_local", lambda _uri: False)
-    wanted = fetching.WantedFile(b"large", entry, fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"large", encode_entry(entry), fetching.Expected.ABSENT)
     write(root, {f".lakecli-incoming/{wanted.name.decode()}": large})
     os.utime(root / f".lakecli-incoming/{wanted.name.decode()}", (entry.file_mtime,) * 2)
     progress = RecordedProgress()
@@ -538,7 +539,9 @@ def test_files_of_a_bucket_come_by_directory_whatever_arrives_first(
     found = writer.Writer(worktree, DownloadOptions(parallelism=4))
     for path in sorted(NEW, reverse=True):
         entry = entry_of(NEW[path].encode())
-        found.add(fetching.WantedFile(os.fsencode(path), entry, fetching.Expected.ABSENT))
+        found.add(
+            fetching.WantedFile(os.fsencode(path), encode_entry(entry), fetching.Expected.ABSENT)
+        )
     assert found.finish().downloaded == 4
     assert [os.fsdecode(each.path) for each in fetched] == sorted(NEW)
     assert files(root) == {"a": "1", **NEW}
@@ -605,7 +608,7 @@ def test_a_link_to_an_object_that_a_killed_command_has_left_is_not_written_to(
     """Root may write to a read-only file, so a copy never takes the name of such a link."""
     (root / ".lakecli-incoming").mkdir()
     entry = entry_of(b"2")
-    name = fetching.WantedFile(b"d/b", entry, fetching.Expected.ABSENT).name
+    name = fetching.WantedFile(b"d/b", encode_entry(entry), fetching.Expected.ABSENT).name
     place = repository.store.local_path(entry.physical_address)
     assert place is not None
     os.link(place, root / ".lakecli-incoming" / os.fsdecode(name))
@@ -671,12 +674,14 @@ def test_a_missing_bucket_ends_it_if_it_is_that_of_the_repository(
 
     monkeypatch.setattr(fetcher, "_bring", fetch)
     place: Any = None
-    wanted = fetching.WantedFile(b"a", entry_of(b"1"), fetching.Expected.ABSENT)
+    wanted = fetching.WantedFile(b"a", encode_entry(entry_of(b"1")), fetching.Expected.ABSENT)
     with pytest.raises(BucketNotFound):
         fetcher._try(wanted, place)
     assert report.failures == []
     imported = wanted.entry._replace(physical_address="s3://elsewhere/1")
-    assert not fetcher._try(fetching.WantedFile(b"a", imported, wanted.expected), place)
+    assert not fetcher._try(
+        fetching.WantedFile(b"a", encode_entry(imported), wanted.expected), place
+    )
     assert report.failures == [(b"a", "no bucket")]
 
 
