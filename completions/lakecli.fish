@@ -37,7 +37,7 @@ function __lakecli_words
                 'op' 'Show the operation log, undo and redo' \
                 'plugin' 'List plugins: programs that add commands' \
                 'policy' 'Show and set the rules about branches and tags, for all clones' \
-                'publish' 'Merge a ref into a branch and push it, if every check passes on the tree that it would get' \
+                'publish' 'Merge a ref into a branch and push the branch, if every check passes on the merged tree' \
                 'pull' 'Update a branch from the bucket: fetch, then fast-forward or merge' \
                 'push' 'Push a branch or tag, and its commits, to the bucket' \
                 'quickstart' 'Create a small repository, and show each command as it runs' \
@@ -55,7 +55,7 @@ function __lakecli_words
                 'status' 'Show unpushed commits and uncommitted changes' \
                 'tag' 'Create, list and delete tags' \
                 'undo' 'Undo the last operation on a repository' \
-                'use' 'Set the repository that commands without a URI mean, or show it' \
+                'use' 'Set or show the default repository of commands without a URI' \
                 'version' 'Print the version of lakecli'
         case 'bisect'
             printf '%s\t%s\n' \
@@ -65,7 +65,7 @@ function __lakecli_words
                 'new' 'Record that commits are new: they have the change that is searched for' \
                 'old' 'Record that commits are old: they do not have the change that is searched for' \
                 'reset' 'End a bisect session' \
-                'run' 'Search by a program that tests each commit' \
+                'run' 'Search with a program that tests each commit' \
                 'skip' 'Record that commits cannot be tested' \
                 'start' 'Begin to search history for the first commit with a problem' \
                 'view' 'Show the commits that may be the first bad one, newest first'
@@ -80,9 +80,9 @@ function __lakecli_words
                 'show' 'Show the commit a branch points to'
         case 'branch-protect'
             printf '%s\t%s\n' \
-                'add' 'Let branches take merges only: no direct commits, and nothing is staged on them' \
+                'add' 'Let branches accept only merges: no direct commits, and no staged changes' \
                 'delete' 'Remove a pattern that branch-protect add has added' \
-                'list' 'List the patterns of the branches that take merges only'
+                'list' 'List the patterns of the branches that accept only merges'
         case 'check'
             printf '%s\t%s\n' \
                 'list' 'List the checks that passed on the tree of a ref, and its approvals' \
@@ -98,13 +98,13 @@ function __lakecli_words
                 'cat' 'Write the bytes of objects to standard output, one after the other' \
                 'cp' 'Copy an object, or all objects below a path, to a branch of this or another repository' \
                 'download' 'Download an object, or all objects below a path' \
-                'du' 'Show how much the objects below a prefix take, by directory' \
+                'du' 'Show the space that the objects below a prefix use, by directory' \
                 'find' 'Find objects by name, size and time' \
                 'ls' 'List the objects whose paths begin with a prefix' \
                 'mv' 'Move an object, or all objects below a path, to a branch of this or another repository' \
                 'presign' 'Print presigned URLs: temporary access without credentials' \
-                'rm' 'Remove objects from a branch, or all objects at and below some paths' \
-                'stage' 'Add an object to a branch whose bytes are in a bucket already' \
+                'rm' 'Remove objects from a branch; with -r, all objects at and below the paths' \
+                'stage' 'Add objects whose bytes are already in a bucket to a branch' \
                 'stat' 'Show size, checksum, times and metadata of an object' \
                 'update-metadata' 'Replace the metadata or the content type of objects' \
                 'upload' 'Upload files, a directory or standard input to a branch'
@@ -124,7 +124,7 @@ function __lakecli_words
                 'diff' 'List what has changed in a linked directory since it was last synced' \
                 'init' 'Link a directory with a path of a branch, tag or commit' \
                 'list' 'List the linked directories below a directory' \
-                'pull' 'Bring what has changed on the ref of a linked directory' \
+                'pull' 'Update a linked directory with the changes of its ref' \
                 'status' 'Show what has changed in a linked directory, and on its ref'
         case 'op'
             printf '%s\t%s\n' \
@@ -153,7 +153,7 @@ function __lakecli_words
                 'abort' 'Remove a run that failed or was killed, with its branch; `undo` restores the branch' \
                 'list' 'List the runs on this machine that are under way, were killed, or whose branch was kept' \
                 'resume' 'Check and publish what a job has written, if the run failed or was killed after the job' \
-                'show' 'Show the run that has a branch'
+                'show' 'Show a run, named by its branch'
         case 'show'
             printf '%s\t%s\n' \
                 'commit' 'Show one commit'

@@ -57,10 +57,10 @@ def open(  # noqa: A001 - lakecli.open
 
     If `sync` is ``auto``, here or in the settings, refs are shared as on the command line. Opening
     the repository fetches, and fast-forwards local branches. A commit or merge moves its branch in
-    the bucket first. Refs that are moved in another way are pushed when the ``with`` block ends
-    without an error. If the bucket cannot be reached, `Repository.notices` has a message, and a
-    commit raises `Unreachable` and leaves its changes staged. Refs that could not be pushed are
-    pushed by the next command.
+    the bucket first. Refs moved by other verbs are pushed when the ``with`` block ends without an
+    error. If the bucket cannot be reached, `Repository.notices` has a message, and a commit raises
+    `Unreachable` and leaves its changes staged. Refs that could not be pushed are pushed by the
+    next command.
 
     Args:
         uri: ``lakefs://REPOSITORY``.
@@ -121,12 +121,13 @@ def publishing(
     message: str = "",
     branch: str = "",
 ) -> AbstractContextManager[OpenRun]:
-    """Write on a branch of its own, and publish all of it or nothing: Write, audit, publish.
+    """Publish what a block writes, all of it or nothing: write, audit, publish.
 
-    What the block stages or commits on the branch is committed at its end, merged into the
-    destination if every check passes on the tree that the destination gets, and pushed; then the
-    branch is removed. After an error in the block, or in a check, nothing of it is on the
-    destination, and the branch is kept: `lakecli run list` shows it::
+    The block writes to a branch of its own. At the end of the block, staged changes are committed.
+    If every check passes on the tree that the destination would get, the branch is merged into the
+    destination, the destination is pushed, and the branch is removed. After an error in the block
+    or in a check, the destination is unchanged, and the branch is kept: `lakecli run list` shows
+    it::
 
         def check(candidate):
             with candidate.repository.reader(candidate.commit.id) as reader:
@@ -138,21 +139,22 @@ def publishing(
     Args:
         repository: as `lakecli.open` returns it.
         destination: the name of a branch.
-        checks: called with what they check, a `lakecli.repository.check.CheckedCommit`; they fail
-            by an error, or by returning ``False``. That a `lakecli.repository.check.TreeCheck` with
-            a name has passed is stated in the bucket.
-        committer: ``Name <email>``; by default that of the settings.
-        message: the message of the commits; by default it says which run it is.
-        branch: the name of the branch; by default a new one. If an earlier run of that name was
-            killed or has failed, its branch is removed first.
+        checks: functions that get the `lakecli.repository.check.CheckedCommit` to check; a check
+            fails if it raises an error or returns ``False``. If a
+            `lakecli.repository.check.TreeCheck` with a name passes, a statement of this is written
+            to the bucket.
+        committer: ``Name <email>``; by default the committer of the settings.
+        message: the message of the commits; by default it names the run.
+        branch: the name of the branch; by default a new name. If an earlier run with this branch
+            has failed or was killed, its branch is removed first.
 
     Yields:
-        The run: `str` of it is the URI of its branch, ``lakefs://REPOSITORY/BRANCH``, and ``name``
-        the name; at the end, ``commit`` is the commit that published it, or ``None`` if there was
-        no new data.
+        The run: ``str(run)`` is the URI of its branch, ``lakefs://REPOSITORY/BRANCH``, and
+        ``run.name`` is the name of the branch. After the block, ``run.commit`` is the merge commit
+        on the destination, or ``None`` if there was no new data.
 
     Raises:
-        LakeError: as of `lakecli.repository.run.running`.
+        LakeError: see `lakecli.repository.run.running`.
     """
     from lakecli import opening
     from lakecli.repository.check import TreeCheck

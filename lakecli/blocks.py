@@ -1,10 +1,11 @@
 """The open blocks of this process: ``with`` blocks whose changes to a branch become one commit.
 
-Until then the changes are in a workspace, which `lakecli.repository.workspace` describes. All file
-systems and Spark tables of the process, in any thread, find the workspace here by the name of the
-branch. A child process that multiprocessing started looks in the local store for a workspace of its
-parent. Any other process gets the name of the workspace from a pickled file system. A second block
-on the same branch is refused, because it would be unclear to which block a change belongs.
+Until the block ends, its changes are in a workspace, which `lakecli.repository.workspace`
+describes. All file systems and Spark tables of the process, in any thread, find the workspace here
+by the name of the branch. A child process that multiprocessing started looks in the local store for
+a workspace of its parent. Any other process gets the name of the workspace from a pickled file
+system. A second block on the same branch is refused, because it would be unclear to which block a
+change belongs.
 """
 
 import os
@@ -47,7 +48,7 @@ class OpenBlock:
 
     @property
     def counts(self) -> bool:
-        """Whether the block is surely open, as far as this process can know.
+        """Whether this process can be sure that the block is open.
 
         A process that multiprocessing forked has only a copy of the block. The process may outlive
         the block, or do other work.
@@ -135,7 +136,7 @@ def _find(
         with using() as found:
             return workspace.find(found, name, _owner(parent.pid)) or ref
     except (NotFound, UsageError):
-        return ref  # which does not exist
+        return ref  # the repository does not exist, so it has no blocks
 
 
 def workspaces(home: str | Path | None) -> dict[tuple[str, str], str]:

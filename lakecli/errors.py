@@ -18,8 +18,8 @@
     │   └── Unresponsive     use a faster network, or allow more time in the settings
     ├── NothingToDo          do nothing: there is no change to record
     ├── OutcomeUnknown       check later whether the request took effect
-    ├── JobFailed            mend the job of a run; nothing was published
-    ├── CheckFailed          mend the data, or the check; nothing was published
+    ├── JobFailed            fix the job of the run; nothing was published
+    ├── CheckFailed          fix the data or the check; nothing was published
     └── HookFailed           do what a hook of this machine asks for
 
 Each direct subclass of `LakeError` is a family of errors with a stable ``kind``; the command line
@@ -41,7 +41,8 @@ def install_command(extra: str) -> str:
     return f"in a checkout of lakecli: pip install '.[{extra}]'"
 
 
-# The user of a URL; or a user and a password, which may have slashes, but no host with a port.
+# Matches ``user@`` in an http(s) URL, and ``user:password@`` in any URI. The password may contain
+# slashes; a host with a port, such as ``host:8000/a@b``, does not match.
 _USER_INFO: Final = (
     r"""(?i)(https?://)[^\s/?@"'<>]+@"""
     r"""|(://)(?![^\s/@]*:\d{1,5}(?:[/?#]|$))[^\s/@"'<>]*:[^\s"'<>]*@"""
@@ -198,7 +199,8 @@ class JobFailed(LakeError):
     """The job of a run failed; nothing of it was published.
 
     Attributes:
-        job_exit_code: its exit code; negative: the signal that ended it; ``None``: it did not run.
+        job_exit_code: the exit code of the job; if a signal ended the job, the negative signal
+            number; ``None`` if the job did not run.
     """
 
     kind = ErrorKind.JOB

@@ -98,7 +98,7 @@ def open_repository(
 
 
 def default_committer() -> str:
-    """Return the committer of the settings, or of git, of the home that the environment names."""
+    """Return the committer from the settings of the default home, else from Git, else user@host."""
     return committer(settings_of(None), os.environ)
 
 

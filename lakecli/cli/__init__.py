@@ -12,7 +12,7 @@
     programs       runs the programs of checks, hooks and jobs
     commands       the commands and their shared modules; its docstring explains how to write one
     hints          turns verbs and parameters in hints into commands and options
-    out            answers: text, tables, JSON, progress, the log
+    out            output: text, tables, JSON, progress, the log
     manual         help, manual pages, topics, completion, hints for mistakes
 
 A command receives its context and writes to ``context.out``. This package may import `spark`,

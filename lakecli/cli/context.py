@@ -77,7 +77,7 @@ class Context:
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
-        skips_hooks: whether to call no hooks of this machine.
+        skips_hooks: whether to skip the hooks of this machine.
         logs: the log of the run; ``None`` without a log.
     """
 
@@ -403,7 +403,7 @@ class Context:
                 repository.mover.finish(repository)
 
     def answered(self) -> None:
-        """Record that the command has written its answer."""
+        """Tell the library that the command has written its output."""
         while self._answers:
             self._answers.pop().give()
 
@@ -416,7 +416,7 @@ class Context:
         """Run another command line in the same environment, and return its exit code.
 
         With ``--json`` the output of the other command is dropped, because only this command may
-        write a JSON answer. Errors of the other command are raised.
+        write JSON. Errors of the other command are raised.
         """
         given = self._given
         flags = {"--quiet": given.quiet, "--no-color": given.no_color, "--verbose": given.verbose}

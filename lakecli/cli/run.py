@@ -89,7 +89,7 @@ def run_within(argv: Sequence[str], environment: Environment, given: Globals) ->
         context.answered()
     except BaseException as error:
         if isinstance(error, LakeError) and not is_interrupt(error):
-            context.answered()  # `run` is about to write the error, which is the answer
+            context.answered()  # `run` is about to write the error, which is the output
             error.hint = error.hint and as_commands(
                 error.hint, context.out.repository, context.command
             )

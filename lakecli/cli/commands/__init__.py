@@ -81,12 +81,12 @@ Output is written by ``context.out``, never by ``print``:
 - ``stream(items, record=…, text=…)`` for listings: one JSON object or one text per item;
 - ``table(columns, items, row=…, record=…)`` for tables, aligned on a terminal;
 - ``page(items, amount=…, name=…)`` limits the items of a listing, and prints how to list more;
-- ``say(line)`` for lines before the answer, such as ``Source ref: …``; not in JSON;
+- ``say(line)`` for lines before the result, such as ``Source ref: …``; not in JSON;
 - ``binary()`` for bytes; ``note``, ``warn``, ``hint`` and ``progress`` for stderr;
 - ``style(text, "green")`` colors text on a terminal only.
 
-The JSON answer of a command is a record of the library or, if the library has no such record, a
-class whose name ends in ``Json``. The decorator ``@answers`` declares it. In
+The JSON output of a command, its answer, is a record of the library or, if the library has no such
+record, a class whose name ends in ``Json``. The decorator ``@answers`` declares it. In
 ``cli/out/records.py``, `VIEWS` lists the fields of library records that an answer contains, and
 `pick` fills in a class whose name ends in ``Json``. `Cli` in the tests checks the output of every
 run with ``--json`` against these classes. ``cli/out/text.py`` formats commits, objects, sizes and

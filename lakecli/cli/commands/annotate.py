@@ -17,7 +17,7 @@ FirstParent = Annotated[
 ]
 
 _MAX_MESSAGE: Final = 200
-"""The maximum number of characters to show of a message, including the mark of a cut one."""
+"""The maximum number of characters of a message that are shown, including `_CUT` at the end."""
 
 _CUT: Final = "..."
 
@@ -33,9 +33,9 @@ def annotate(
 ) -> None:
     """Show the commit that last changed each object.
 
-    If there is an object at the path, that one is shown. Otherwise the objects and common prefixes
-    are shown that `lakecli fs ls` lists there; for a common prefix, the newest change below it.
-    With -r, all objects under the path are shown. Uncommitted changes are ignored.
+    If PATH is an object, only this object is shown. Otherwise, each object and common prefix that
+    `lakecli fs ls` lists at PATH is shown; for a common prefix, the commit is that of the newest
+    change below it. With -r, all objects below PATH are shown. Uncommitted changes are ignored.
 
     Each line has the path, the committer, the first 16 digits of the commit ID, the date and the
     first line of the message.

@@ -52,7 +52,7 @@ class BisectionJson(TypedDict):
         left: number of commits left to test after the current one; null without a current commit.
         steps: approximate number of tests after the current one; null without a current commit.
         found: the first bad commit; null if it is not known yet.
-        untested: if only skipped commits are left, the commits one of which is the first bad one.
+        untested: if only skipped commits are left, these commits; one of them is the first bad one.
     """
 
     repository: str
@@ -91,10 +91,10 @@ def bisect_start(
 ) -> None:
     """Begin to search history for the first commit with a problem.
 
-    Name a commit that has the problem and commits that have not, here or later by `lakecli bisect
-    bad` and `lakecli bisect good`. Each answer of yours then halves the commits that are left: of
+    Name a commit that has the problem and commits that do not, here or later by `lakecli bisect
+    bad` and `lakecli bisect good`. Each verdict then halves the number of remaining commits: of
     1,000 commits, about 10 are tested. Merges are searched as by `git bisect`. To search for a
-    change that is no problem, say `lakecli bisect new` and `lakecli bisect old` instead.
+    change that is not a problem, use `lakecli bisect new` and `lakecli bisect old` instead.
 
     A repository has one session, which is kept on this machine until `lakecli bisect reset`. While
     only one repository has a session, the other commands need no argument.
@@ -117,8 +117,8 @@ def bisect_start(
 def bisect_bad(context: Context, refs: BisectRefs = ()) -> None:
     """Record that a commit is bad: it has the problem.
 
-    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
-    first bad commit.
+    REF defaults to the commit that is being tested. The output names the next commit to test, or
+    the first bad commit.
 
     Examples:
         lakecli bisect bad
@@ -131,8 +131,8 @@ def bisect_bad(context: Context, refs: BisectRefs = ()) -> None:
 def bisect_good(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are good: they do not have the problem.
 
-    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
-    first bad commit.
+    REF defaults to the commit that is being tested. The output names the next commit to test, or
+    the first bad commit.
 
     Examples:
         lakecli bisect good
@@ -145,7 +145,7 @@ def bisect_good(context: Context, refs: BisectRefs = ()) -> None:
 def bisect_old(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are old: they do not have the change that is searched for.
 
-    This is `bisect good` for a change that is no problem, such as a repair. A session has either
+    This is `bisect good` for a change that is not a problem, such as a repair. A session has either
     good and bad commits, or old and new ones.
 
     Examples:
@@ -159,7 +159,7 @@ def bisect_old(context: Context, refs: BisectRefs = ()) -> None:
 def bisect_new(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits are new: they have the change that is searched for.
 
-    This is `bisect bad` for a change that is no problem, such as a repair. A session has either
+    This is `bisect bad` for a change that is not a problem, such as a repair. A session has either
     good and bad commits, or old and new ones.
 
     Examples:
@@ -173,8 +173,8 @@ def bisect_new(context: Context, refs: BisectRefs = ()) -> None:
 def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
     """Record that commits cannot be tested.
 
-    Without a ref, the commit that is being tested. The answer names the next commit to test, or the
-    first bad commit.
+    REF defaults to the commit that is being tested. The output names the next commit to test, or
+    the first bad commit.
 
     Examples:
         lakecli bisect skip
@@ -192,17 +192,17 @@ def bisect_run(
     context: Context,
     command: list[str] = argument("COMMAND", "Program that tests a commit, with its arguments"),
 ) -> None:
-    """Search by a program that tests each commit.
+    """Search with a program that tests each commit.
 
-    It exits with 0 if the commit is good, with 125 if the commit cannot be tested, and with 1 to
-    124 if the commit is bad. Another exit code, a signal, or a program that cannot be run ends the
-    search. If several repositories have a session, put lakefs://REPOSITORY before COMMAND.
+    The program exits with 0 if the commit is good, with 125 if the commit cannot be tested, and
+    with 1 to 124 if the commit is bad. Another exit code, a signal, or a program that cannot be run
+    ends the search. If several repositories have a session, put lakefs://REPOSITORY before COMMAND.
 
     The program gets the variables BISECT_ID, BISECT_MESSAGE, BISECT_METARANGE_ID and
     BISECT_COMMITTER of the commit, and BISECT_URI, such as lakefs://demo/4bd9…. In its arguments,
-    :BISECT_ID: and so on are replaced by the same values. Anyone who commits chooses the message
-    and the committer. So :BISECT_MESSAGE: and :BISECT_COMMITTER: must be arguments of their own,
-    and not the program of an option such as `sh -c`. In a shell, use "$BISECT_MESSAGE".
+    :BISECT_ID: and so on are replaced by the same values. Anyone who commits can choose the message
+    and the committer. So :BISECT_MESSAGE: and :BISECT_COMMITTER: must each be a separate argument,
+    and not the code of an option such as `sh -c`. In a shell, use "$BISECT_MESSAGE".
 
     Examples:
         lakecli bisect run ./check.sh
@@ -250,7 +250,7 @@ def _check_words(words: Sequence[str]) -> None:
                     f":{name}: is no argument of its own: a shell might execute a commit's text",
                     hint=f"use the variable instead: sh -c '... \"${name}\" ...'",
                 )
-        # Other options may stand between, as in `sh -c -- PROGRAM`.
+        # Other options may come in between, as in `sh -c -- PROGRAM`.
         is_program = bool(_TAKES_PROGRAM.fullmatch(word)) or (is_program and word.startswith("-"))
 
 
@@ -345,9 +345,9 @@ def _session_of(context: Context, uri: str) -> Repository:
 
 
 def find_named(context: Context, texts: Sequence[str]) -> tuple[Repository, list[str]]:
-    """Return the repository to which the arguments refer, and the refs in the arguments.
+    """Return the repository that the arguments name, and the refs in the arguments.
 
-    Without a URI among the arguments, this is the only repository with a bisect session.
+    If no argument is a URI, this is the only repository with a bisect session.
 
     Raises:
         NotFound: no repository has a session.

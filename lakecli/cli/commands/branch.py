@@ -1,4 +1,4 @@
-"""``lakecli branch``."""
+"""``lakecli branch``: create, list, move and delete branches."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,7 +106,8 @@ def branch_list(
     with the number of commits it is ahead of and behind the bucket, as of the last fetch, pull or
     push.
 
-    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+    REPOSITORY defaults to that of the linked directory, or else to the default set by `lakecli
+    use`.
 
     Examples:
         lakecli branch list lakefs://demo
@@ -160,8 +161,8 @@ def _list_for_people(context: Context, repository: Repository, found: Iterable[B
 def branch_show(context: Context, branch: params.BranchUri, *, at_op: params.AtOp = "") -> None:
     """Show the commit a branch points to.
 
-    On a terminal and with --json also the date and message of that commit, the distance from the
-    bucket at the last fetch, and how many uncommitted changes there are.
+    On a terminal and with --json, it also shows the date and message of that commit, the distance
+    from the bucket at the last fetch, and the number of uncommitted changes.
 
     Examples:
         lakecli branch show lakefs://demo/main
@@ -199,10 +200,10 @@ def branch_rename(
 ) -> None:
     """Rename a branch.
 
-    The branch must have no uncommitted changes, and must not be the default branch. In the bucket
-    the old branch stays until `lakecli push --delete`, unless `sync = auto`. With that, if the
-    bucket has commits on it that are not here, nothing is renamed, and the exit code is 5. `lakecli
-    undo` takes it back.
+    The branch must have no uncommitted changes, and must not be the default branch. In the bucket,
+    the old branch stays until `lakecli push --delete`. With `sync = auto`, it is renamed in the
+    bucket, too; if it has commits there that are not on this machine, nothing is renamed, and the
+    exit code is 5. `lakecli undo` reverses the renaming.
 
     Examples:
         lakecli branch rename lakefs://demo/experiment trial
@@ -210,7 +211,7 @@ def branch_rename(
     """
     context.out.say(f"Branch: {branch}")
     uris = [parse_ref(name)] if name.startswith(SCHEME) else []
-    # A push that ends while this fetches can make the branch follow an older state for a moment.
+    # If a push ends during the fetch, the branch can follow an older state for a moment.
     here = context.repository(branch, *uris)
     expected = library.show(here, ref_of(branch)).commit_id if here.is_here() else None
     repository = context.synced_repository(branch, *uris)
@@ -235,8 +236,8 @@ def branch_delete(
     exist, none is deleted. `lakecli undo` restores a branch with its uncommitted changes for 30
     days.
 
-    With automatic sync, a branch is deleted in the bucket, too. If the bucket has commits on it
-    that are not here, none is deleted, and the exit code is 5.
+    With automatic sync, a branch is deleted in the bucket, too. If it has commits there that are
+    not on this machine, no branch is deleted, and the exit code is 5.
 
     Examples:
         lakecli branch delete lakefs://demo/experiment
@@ -271,12 +272,12 @@ def branch_reset(
     The paths then have the contents of the last commit. If there are no such changes, nothing
     happens.
 
-    With --to, the branch is moved to another commit too, back or elsewhere, and all uncommitted
-    changes are discarded. The commits stay; `lakecli undo` takes it back, and `lakecli reflog`
-    shows where the branch was. In the bucket the branch is moved with --force-with-lease only:
-    provided that nobody has moved it there since the last fetch, or, with
-    --force-with-lease=COMMIT, that it is at COMMIT there. If the bucket refuses, nothing changes
-    here either. The files of a linked directory stay; `status` shows how they differ.
+    With --to, the branch also moves to another commit, and all its uncommitted changes are
+    discarded. The commits stay; `lakecli undo` reverses the reset, and `lakecli reflog` shows where
+    the branch was. The branch in the bucket moves only with --force-with-lease, and only if nobody
+    has moved it since the last fetch; with --force-with-lease=COMMIT, only if it is at COMMIT. If
+    it cannot move in the bucket, nothing changes here either. The files of a linked directory stay;
+    `status` shows how they differ.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -363,12 +364,12 @@ def branch_revert(
 ) -> None:
     """Revert commits, with one new commit for each.
 
-    Commits are reverted from left to right. A ref that starts at the branch itself, such as main~1,
-    is resolved after the reverts before it. If a commit cannot be reverted, those before it stay
+    Commits are reverted from left to right. A ref relative to the branch itself, such as main~1, is
+    resolved after the preceding reverts. If a commit cannot be reverted, the commits before it stay
     reverted. A merge commit needs --parent-number. If later commits changed the same paths, nothing
-    is reverted, unless --take chooses a side for each: source is what was before the reverted
-    commit, dest what the branch has. If the branch is that of the linked directory in
-    which revert runs, the directory is updated too.
+    is reverted, unless --take chooses a side for each path: source is the state before the reverted
+    commit, dest the state of the branch. If revert runs in a directory that is linked with the
+    branch, the directory is updated, too.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2

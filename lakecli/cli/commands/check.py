@@ -21,16 +21,17 @@ def check_run(
 ) -> None:
     """Run a check on a ref, and state in the bucket that it passed.
 
-    The setting checks.NAME has the command, which is run without a shell. It fails by an exit code
-    other than 0, or by taking longer than timeouts.check. Its output goes to standard error. It
-    gets the variables LAKECLI_REF, such as lakefs://demo/4bd9…, LAKECLI_BASE_URI, so that paths
-    without a URI are those of the commit, LAKECLI_CHECK, LAKECLI_PREFIX, and when it is run by
-    `lakecli publish` LAKECLI_DESTINATION, a branch. Uncommitted changes are not checked.
+    The check is the command in the setting checks.NAME, which is run without a shell. It fails if
+    its exit code is not 0, or if it takes longer than timeouts.check. Its output goes to standard
+    error. Its environment has the variables LAKECLI_REF (such as lakefs://demo/4bd9…),
+    LAKECLI_BASE_URI (so that paths without a URI are paths of the commit), LAKECLI_CHECK and
+    LAKECLI_PREFIX; if `lakecli publish` runs it, also LAKECLI_DESTINATION, the branch. Uncommitted
+    changes are not checked.
 
-    The statement is about the tree, not the commit: it holds for every commit that has the same
-    tree. With --prefix it is about the entries below the prefix, and holds as long as these do not
-    change. It has the name of the committer, which is a claim: nothing is signed. It ends when
-    garbage collection deletes the tree.
+    The statement is about the tree, not the commit: it is valid for every commit with the same
+    tree. With --prefix it is about the entries below the prefix, and is valid as long as these do
+    not change. It names the committer, but the name is only a claim: nothing is signed. It expires
+    when garbage collection deletes the tree.
 
     Examples:
         lakecli config set checks.schema "python check_schema.py"
@@ -87,11 +88,12 @@ def approve(
 ) -> None:
     """Approve the tree of a ref for a branch or tag, as a rule may require.
 
-    The approval is stated in the bucket, with the name of the committer. It is about the tree: it
-    holds for every commit with the same tree, and for no other. If the branch has changes that the
-    ref lacks, a merge gives another tree; a warning says so.
+    The approval is recorded in the bucket, with the name of the committer. It is valid for every
+    commit with the same tree, and for no other commit. If the branch has changes that the ref
+    lacks, merging the ref produces another tree; a warning says so.
 
-    The name is a claim, since nothing is signed. Approvals keep honest people from mistakes.
+    The name is only a claim, because nothing is signed. Approvals protect honest people from
+    mistakes.
 
     Examples:
         lakecli approve lakefs://demo/release-7 --for lakefs://demo/main

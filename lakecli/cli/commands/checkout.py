@@ -51,11 +51,11 @@ def checkout(
 ) -> None:
     """Bring a linked directory to another branch, tag or commit.
 
-    Files that you changed keep their changes. If REF has another version of such a file than the
-    commit that the directory is at, these files are listed and nothing happens. --force overwrites
-    them; `undo` brings them back. At a tag or commit nothing can be committed.
+    Files that you changed keep their changes. If such a file differs between REF and the commit of
+    the directory, it is listed and nothing happens. --force overwrites it; `undo` restores it. At a
+    tag or commit, nothing can be committed.
 
-    -b creates the branch REF at the ref of the directory, whose uncommitted changes stay. `branch
+    -b first creates the branch REF at the ref of the directory; uncommitted changes stay. `branch
     create` creates a branch anywhere; `local checkout` undoes all changes of the directory.
 
     Examples:
@@ -100,9 +100,10 @@ def restore(
 ) -> None:
     """Give files of a linked directory their committed contents.
 
-    Changes of the files are overwritten; `undo` brings them back. After a pull with conflicts, this
+    Changes of the files are overwritten; `undo` restores them. After a pull with conflicts, this
     takes the branch's version of a file and resolves its conflict. Files that were never committed
-    stay. On a branch, without a directory, `fs cp` brings a path of an earlier commit back:
+    stay. Without a linked directory, use `fs cp` to restore a path of a branch from an earlier
+    commit:
 
         lakecli fs cp -r --delete lakefs://demo/main~1/raw/ lakefs://demo/main/raw/
 
@@ -155,9 +156,9 @@ def check_ignore(
 ) -> ExitCode:
     """List the files that .lakefsignore excludes.
 
-    A file .lakefsignore has patterns as in .gitignore, and may be in any directory of a linked
-    directory. What is below an excluded directory is excluded, whatever later patterns say. A file
-    of the commit that the directory is at is never excluded. The exit code is 0 if a file is
+    A .lakefsignore file has patterns as in .gitignore; every directory of a linked directory may
+    have one. Everything below an excluded directory is excluded, even if a later pattern includes
+    it. A file in the commit of the directory is never excluded. The exit code is 0 if a file is
     excluded, and 13 if none is.
 
     Examples:

@@ -1,4 +1,4 @@
-"""``lakecli clone``."""
+"""``lakecli clone``: clone a repository from its storage namespace."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
@@ -77,7 +77,7 @@ def clone(
 
     Every branch and tag in the bucket is created on this machine; no data is copied. REPOSITORY is
     the name on this machine only. If a clone is interrupted, run the same command again to finish
-    it. If this machine has it already, under this name, the exit code is 11.
+    it. If it is already cloned under this name, the exit code is 11.
 
     Other machines' uncommitted changes, unpushed commits and operation logs are not in the bucket,
     so they are not cloned.
@@ -89,17 +89,17 @@ def clone(
     locations. Without a terminal it prints the command that allows them. `lakecli fsck` counts all
     such objects.
 
-    With --from-lakefs the repository is made of a refs dump of lakeFS, which names its commits,
-    branches and tags. The objects are read where they are. Without --refs, the dump that a lakeFS
-    server left in the namespace is used. Nothing is written to the namespace: new commits and
-    objects go into a directory of this machine and cannot be pushed. With --take-over, lakecli
+    With --from-lakefs, the repository is created from a refs dump of lakeFS, which lists the
+    commits, branches and tags. The objects stay where they are. Without --refs, the dump that a
+    lakeFS server left in the namespace is used. Nothing is written to the namespace: new commits
+    and objects go into a directory of this machine and cannot be pushed. With --take-over, lakecli
     owns the namespace and writes to it (`lakecli help lakefs`). If the repository exists already,
     on this machine under this name or in the bucket, clone updates it from the dump, as `lakecli
     refs-restore --update` does.
 
-    The first commit on top of a commit of lakeFS rewrites the list of paths of that commit, once
-    for each list. --rebuild does so for all branches at once. With --take-over it can run on Spark:
-    by --engine spark, or from 20,000,000 objects on.
+    The first commit on top of a commit of lakeFS rewrites the list of paths of the lakeFS commit,
+    once for each list. --rebuild does this for all branches at once. With --take-over, the rebuild
+    can run on Spark: with --engine spark, or from 20,000,000 objects on.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales

@@ -1,4 +1,4 @@
-"""``lakecli commit``."""
+"""``lakecli commit``: commit changes of a branch or of a linked directory."""
 
 import os
 from collections.abc import Sequence
@@ -44,10 +44,10 @@ def commit(
     With automatic sync (the setting sync, lakecli help remotes), the branch may have moved to
     commits of others after a path was staged. If these commits changed the path differently, it is
     a conflict: conflicts are listed and nothing is committed. To resolve them, stage the paths
-    again, or choose a side for all of them: --strategy source-wins takes what is staged, dest-wins
-    what is committed.
+    again, or choose a side for all of them: --strategy source-wins takes the staged state,
+    dest-wins the committed state.
 
-    With --path or --prefix, only the changes of these paths are committed. The others stay
+    With --path or --prefix, only the changes of these paths are committed. All other changes stay
     uncommitted.
 
     Without BRANCH, in a directory linked by `lakecli local`, the changed files of the directory are

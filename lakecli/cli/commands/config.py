@@ -166,12 +166,12 @@ def use(
     *,
     unset: bool = flag("Remove the default"),
 ) -> None:
-    """Set the repository that commands without a URI mean, or show it.
+    """Set or show the default repository of commands without a URI.
 
     Then status, diff, commit, log, pull, push, fetch, undo, redo, `op log`, `branch list` and `tag
-    list` need no URI, and refs can be written without lakefs://REPOSITORY/; in commands that only
-    read also paths, as in `fs ls main/`. In a linked directory these commands mean the directory
-    and its branch instead. The default is the setting `use`.
+    list` need no URI. Refs can be written without lakefs://REPOSITORY/, and so can paths in
+    commands that only read: `fs ls main/`. In a linked directory, these commands use the directory
+    and its branch instead. The default is stored in the setting `use`.
 
     Examples:
         lakecli use lakefs://demo

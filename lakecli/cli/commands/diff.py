@@ -1,4 +1,4 @@
-"""``lakecli diff``."""
+"""``lakecli diff``: list or count the paths that differ."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -121,7 +121,7 @@ def diff(
         )
         return _found(count) if exit_code else None
     left, right, two_way = _split(left or ref_here(None, context), right, two_way=two_way)
-    if not (name_only or null):  # those are for programs, which read nothing but paths
+    if not (name_only or null):  # programs that read the output expect only paths
         two = () if right is None else (f"Left ref: {left}", f"Right ref: {right}")
         context.out.say(*(two or (f"Ref: {left}",)))
     repository = context.synced_repository(left, *([] if right is None else [right]), at_op=at_op)

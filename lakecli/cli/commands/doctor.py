@@ -1,4 +1,4 @@
-"""``lakecli doctor``."""
+"""``lakecli doctor``: check a storage namespace, or a repository on this machine."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,27 +80,27 @@ def doctor(
     """Check a storage namespace, or a repository on this machine.
 
     The checks cover credentials (their source is shown, never a secret); listing, reading, writing,
-    overwriting, deleting and multipart uploads, each by doing it; create-only and compare-and-set
+    overwriting, deleting and multipart uploads, each by a trial; create-only and compare-and-set
     writes, also by several writers at once; deletions of one version; consistency after a write;
-    range reads; names of objects that some stores take for one; checksums; a presigned URL and the
-    rule of CORS that web pages need; and the difference between the clocks of the store and of this
-    machine. For a repository they also cover the compiled core, the local store, its cache, free
-    disk space, which repository or lakeFS the namespace belongs to, and whether the refs, commits
-    and the state of garbage collection in it can be read. The result includes whether several
-    machines may write to the namespace, and which groups of commands will work.
+    range reads; object names that some stores confuse; checksums; a presigned URL and the CORS rule
+    that web pages need; and the difference between the clocks of the store and of this machine. For
+    a repository they also cover the compiled core, the local store, its cache, free disk space,
+    which repository or lakeFS the namespace belongs to, and whether the refs, commits and the state
+    of garbage collection in it can be read. The result includes whether several machines may write
+    to the namespace, and which groups of commands will work.
 
-    Whether a store lets two writers win is a matter of chance. So 66 create-only and 66
-    compare-and-set races of eight writers are run, for a minute at most: a store that fails one
-    race in ten is found with a probability of 99.9 %. In a namespace with a repository the result
-    is recorded, with date and user, in _lakecli/sharing.json: every clone believes it, and later
-    runs need 12 races of each kind. A failure outweighs whatever passed before or passes later, and
-    push is refused. It ends only by --again, once the store has been mended or replaced and passes
-    the whole test; who did that is recorded.
+    A store whose conditional writes are unsafe lets two writers win only sometimes. So 66
+    create-only races and 66 compare-and-set races of eight writers are run, for a minute at most: a
+    store that fails one race in ten is detected with a probability of 99.9 %. In a namespace with a
+    repository, the result is recorded, with date and user, in _lakecli/sharing.json: every clone
+    relies on it, and later runs need only 12 races of each kind. After a failure, push is refused,
+    even if earlier or later runs passed. Only --again ends this, once the store has been repaired
+    or replaced and passes the whole test; the record names the user who did that.
 
     All test objects are written below _lakecli/doctor-ID/ in the namespace and removed at the end,
     also after an interruption. Nothing else is changed. (A bucket with versioning keeps them as old
-    versions.) The checks of the store send at most 1,344 requests with 17 MiB, where the result is
-    recorded 318 with 3 MiB, and end after two minutes or when it stops answering.
+    versions.) The checks of the store send at most 1,344 requests with 17 MiB (318 with 3 MiB if a
+    result is recorded), and end after two minutes or when the store stops responding.
 
     Each check is ok, a warning, failed, or skipped with a reason. Each problem is followed by its
     fix. On a terminal, checks without a problem share a line; --verbose gives each its own.

@@ -39,7 +39,7 @@ def open_runner(
             if an option for Spark is given.
         repository: the repository whose namespace the executors must be able to read.
         others: URIs of other places that the executors must be able to read: buckets, prefixes
-                and directories.
+            and directories.
         size: the number of objects, if known.
         parallelism: the parallelism of the runner in this process, if Spark is not selected.
 

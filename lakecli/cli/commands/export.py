@@ -1,4 +1,4 @@
-"""``lakecli export``."""
+"""``lakecli export``: copy committed objects to another bucket or directory."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -142,11 +142,11 @@ def export(
 
     Objects below PATH keep their names below DEST, so partitioned tables stay partitioned. The
     bytes of each object are compared with its checksum; content type, Content-Encoding and metadata
-    are kept if DEST supports them. Of an object that was imported without its bytes, its store is
-    asked for the first two, by a HEAD request. If DEST is in the same store, large objects are read
-    once to verify them and then copied by the store itself; --no-verify skips the reading and
-    compares sizes only. Objects outside the storage namespace are compared with the size and ETag
-    that were recorded when they were imported; one that changed fails.
+    are kept if DEST supports them. For an object that was imported without copying, a HEAD request
+    to its store reads content type and Content-Encoding. If DEST is in the same store, large
+    objects are read once to verify them and then copied by the store itself; --no-verify skips the
+    reading and compares sizes only. Objects outside the storage namespace are compared with the
+    size and ETag that were recorded at their import; a changed object fails.
 
     Objects that are at DEST already are not copied again, so the same command continues an
     interrupted export. Nothing at DEST is deleted, except with --since REF, which names the ref of
@@ -154,9 +154,9 @@ def export(
     REF but not in PATH are deleted at DEST unless somebody has changed them there. If DEST has no
     report of an export of REF, a warning says so.
 
-    After something was copied to a bucket, the bucket is listed once more: an object that the list
-    lacks has failed, and so has one that another object replaced, as servers do that take x//y and
-    x/y for one name.
+    After copying to a bucket, export lists the bucket again. An object that is missing from the
+    list has failed, and so has an object that another one has replaced: some servers treat x//y and
+    x/y as the same name.
 
     Objects named _SUCCESS are copied last; then an empty _SUCCESS is written, and a report named
     _lakecli_export_COMMIT_TIME_SUCCESS.json or …_FAILURE.json. If some objects fail, the others are
@@ -166,20 +166,20 @@ def export(
     --dry-run lists every path with what would be done: new, changed, unchanged, deleted or failed.
     With --json it prints one object for each, and the totals in the last one.
 
-    With --to-lakefs-import no object is copied. DEST is a file of this machine that becomes a
-    Parquet manifest, sorted by path: path below PATH, physical_address (a full URI), size,
-    checksum, mtime, content_type and metadata. `lakecli import` reads it, and so does whatever
-    reads Parquet. `lakectl import` reads prefixes only: of this list, lakeFS's import API takes
-    each address as a source of type object. It needs pyarrow.
+    With --to-lakefs-import, no object is copied. A Parquet manifest, sorted by path, is written to
+    DEST, a file of this machine. Its columns are path (relative to PATH), physical_address (a full
+    URI), size, checksum, mtime, content_type and metadata. `lakecli import` and any reader of
+    Parquet can read it. `lakectl import` reads only prefixes; lakeFS's import API accepts each
+    address as a source of type object. Writing the manifest needs pyarrow.
 
-    With --symlink no object is copied either. PATH is the directory of a table, and below DEST
-    _symlink_format_manifest/ gets a file named manifest, or one in each directory column=value,
-    that lists the addresses of the objects. Trino, Athena and Hive read them as a table of the
-    format SymlinkTextInputFormat; lakecli-import(7) has the statement. The same command for a later
-    commit replaces the manifests, one after the other, and deletes those of partitions that are
-    gone. Garbage collection knows nothing of manifests: export a tag. A table is refused if Hadoop
-    would read another object by an address, or none: if it has * ? [ { : or a backslash, two
-    slashes in a row, . or .. between slashes, or a name at its end that begins with . or _.
+    With --symlink, no object is copied either. PATH is the directory of a table. The addresses of
+    its objects are written to _symlink_format_manifest/ below DEST, in a file named manifest, or in
+    one such file for each directory column=value. Trino, Athena and Hive read these files as a
+    table of the format SymlinkTextInputFormat; lakecli-import(7) has the statement. The same
+    command for a later commit replaces the manifests one by one, and deletes those of partitions
+    that are gone. Garbage collection ignores manifests, so export a tag. A table is refused if
+    Hadoop would read a wrong object, or none, at an address: one that has * ? [ { : or a backslash,
+    two slashes in a row, . or .. between slashes, or whose last name begins with . or _.
 
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo

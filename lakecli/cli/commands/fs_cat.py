@@ -1,4 +1,4 @@
-"""``lakecli fs cat``."""
+"""``lakecli fs cat``: write the bytes of objects to standard output."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +20,7 @@ from lakecli.repository.stat import stat
 from lakecli.stores.uri import is_local
 
 SMALL: Final = 8 << 20
-"""The size in bytes up to which an object is read whole, and verified, before it is written."""
+"""The size in bytes up to which an object is read completely and verified before it is written."""
 
 
 def fs_cat(
@@ -36,15 +36,16 @@ def fs_cat(
 
     If one of several objects does not exist, nothing is written. The bytes are compared with the
     object's checksum. An object of up to 8 MiB is verified before any of it is written, through a
-    temporary file; --verify does that for larger objects too. Without it, the bytes of a larger
-    object are verified while they are written, so a damaged object ends in an error after its bytes
-    were written. An object outside the storage namespace is refused if it is not the one that was
-    imported. With --json the bytes are written unchanged, and errors as JSON.
+    temporary file; --verify does that for larger objects too. Without --verify, the bytes of a
+    larger object are verified while they are written, so the error about a damaged object comes
+    after its bytes. An object outside the storage namespace is refused if it has changed since its
+    import. With --json the bytes are written unchanged, and errors as JSON.
 
-    With --files-from, one command writes many objects, as they are when it begins. Each is written
-    as a line "CHECKSUM SIZE PATH", SIZE bytes, and a newline; a path without an object is written
-    as a line "missing - PATH", and the exit code is then 3. Each is written at once, so a program
-    can ask, read and ask again. With -z, lines end with a NUL byte. Empty lines are skipped.
+    With --files-from, one command writes many objects, in their state at the start. Each object is
+    written as a line "CHECKSUM SIZE PATH", SIZE bytes, and a newline. A path without an object is
+    written as a line "missing - PATH", and the exit code is then 3. Each object is written as soon
+    as its name is read, so a program can write a name, read the object and write the next name.
+    With -z, lines end with a NUL byte. Empty lines are skipped.
 
     Examples:
         lakecli fs cat lakefs://demo/main/reports/2026.csv
@@ -80,7 +81,7 @@ def _write_many(
             stdout.write(b"missing - " + name + end)
         else:
             pieces = pieces_of(repository, entry, verify=verify)
-            first = next(pieces, b"")  # nothing of an object that cannot be read
+            first = next(pieces, b"")  # raises before the line of an unreadable object
             stdout.write(b"%s %d %s" % (entry.checksum.encode(), entry.size, name) + end)
             stdout.write(first)
             for piece in pieces:

@@ -67,19 +67,19 @@ def fs_cp(
     The copies are uncommitted changes of the destination branch. PATH may name any ref. Within one
     repository no bytes are copied; the new paths refer to the same objects.
 
-    To another repository the bytes are copied, unless it has them already. If both namespaces are
-    in one bucket store, the store copies them and nothing passes through this machine; only their
-    sizes are compared, and fsck --data verifies the contents. Otherwise they are read and verified.
-    Objects that were imported in place stay where they are, and both
-    repositories refer to them. Objects of lakeFS get a new checksum. If some objects fail, the
-    others are copied, the failures are listed, and the exit code is 3.
+    A copy to another repository copies the bytes, unless it has them already. If both namespaces
+    are in the same store, the store copies the bytes itself; only their sizes are compared, and
+    fsck --data verifies the contents. Otherwise the bytes are read and verified. Objects that were
+    imported in place stay where they are, and both repositories refer to them. Objects of lakeFS
+    get a new checksum. If some objects fail, the others are copied, the failures are listed, and
+    the exit code is 3.
 
     If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
     the objects below PATH keep their names below DEST. Content type and metadata are those of the
     source, unless --meta or --content-type replaces them.
 
-    With -r and --delete, DEST gets exactly what is below PATH, within one repository. So a
-    directory of a branch becomes as it was in an earlier commit.
+    With -r and --delete, which need a DEST in the same repository, DEST becomes identical to PATH.
+    This restores a directory of a branch from an earlier commit.
 
     Examples:
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/archive/
@@ -134,9 +134,10 @@ def fs_mv(
     The new paths and the removal of the old ones are uncommitted changes. Within one repository no
     bytes are copied.
 
-    To another repository the objects are copied as by fs cp, and removed when all copies are
-    staged there; if one fails, nothing is removed. An interrupted move leaves both, and the same
-    command continues it. Undo takes back one repository at a time.
+    A move to another repository copies the objects as fs cp does, and removes them once all copies
+    are staged; if a copy fails, nothing is removed. After an interruption, the objects are still at
+    PATH; the same command continues the move. `undo` reverses the changes of one repository at a
+    time.
 
     If DEST is a whole branch or ends in a slash, an object keeps its own name below DEST. With -r
     the objects below PATH keep their names below DEST.

@@ -1,4 +1,4 @@
-"""``lakecli fs download``."""
+"""``lakecli fs download``: download objects to files."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ class DownloadJson(TypedDict):
         failures: the objects that failed, with the reasons.
         downloaded: number of objects that were downloaded.
         unchanged: number of objects whose files existed already with the same contents.
-        deleted: with --delete, number of deleted files, which the ref lacks.
+        deleted: with --delete, number of files that were deleted because the ref lacks them.
         destination: absolute path of the directory.
     """
 
@@ -101,31 +101,30 @@ def fs_download(
 
     Each file is verified by its checksum, gets the modification time that was recorded at its
     upload, and replaces an existing file only when it is complete. An object outside the storage
-    namespace is refused if it is not the one that was imported. The same command continues an
+    namespace is refused if it has changed since its import. The same command continues an
     interrupted download; with -r, files that are there already are not downloaded again. Temporary
-    files of a killed download are removed by the next one to their directory.
+    files of a killed download are removed by the next download to the same directory.
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
-    a slash. A note tells which file it replaced; --no-clobber refuses to replace one. If DEST is
-    /dev/stdout or a pipe, the bytes are written as by `lakecli fs cat`.
-    With -r the objects below PATH keep their names below the directory DEST; nothing is
-    written outside DEST, not even through symbolic links. If some objects fail, the others are
-    downloaded, the failures are listed, and the exit code is 3. Objects below PATH with a name that
-    Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left
-    out and reported.
+    a slash. A note says if a file was replaced; --no-clobber refuses to replace one. If DEST is
+    /dev/stdout or a pipe, the bytes are written as by `lakecli fs cat`.  With -r, the objects below
+    PATH keep their names below the directory DEST; nothing is written outside DEST, not even
+    through symbolic links. If some objects fail, the others are downloaded, the failures are
+    listed, and the exit code is 3. Objects below PATH with a name that Git, lakecli or the system
+    reserves, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
-    With -r and --delete, the files in DEST become those of PATH: after the downloads, files that
-    PATH lacks are deleted, and the directories that they leave empty. Files that --include,
-    --exclude or a .lakefsignore in DEST leaves out stay, and so do .git, .lakefsignore and
-    .lakefs_ref.yaml. Symbolic links are deleted themselves and never followed. If an object fails,
-    nothing is deleted. Refused are a PATH without objects, and a DEST with a storage namespace or
-    with files that were imported without --copy.
+    With -r and --delete, DEST becomes a mirror of PATH: after the downloads, files that PATH lacks
+    are deleted, and so are directories that become empty. Files that --include, --exclude or a
+    .lakefsignore in DEST leaves out stay, and so do .git, .lakefsignore and .lakefs_ref.yaml.
+    Symbolic links are deleted but never followed. If an object fails, nothing is deleted. The
+    command refuses a PATH without objects, and a DEST that contains a storage namespace or files
+    that were imported without --copy.
 
     --files-from FILE downloads the objects that FILE names, relative to PATH, as -r does.
 
     --dry-run lists every path with what would be done: new, changed, unchanged, excluded, deleted
-    or failed. With --json it prints one object for each, and the totals in the last one. Without -r
-    it shows the file, too, which is written even if it is unchanged.
+    or failed. With --json it prints one object for each, and the totals in the last one. Without
+    -r, it also shows the file, which would be written even if it is unchanged.
 
     --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
     slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.

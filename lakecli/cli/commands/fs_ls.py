@@ -45,7 +45,7 @@ class ListedJson(TypedDict):
 
 
 class UsageJson(TypedDict):
-    """The space that the objects below a directory take.
+    """The space that the objects below a directory use.
 
     Attributes:
         prefix: the directory, with a slash at its end; null for the total, the last object.
@@ -165,11 +165,11 @@ def fs_find(
 ) -> None:
     """Find objects by name, size and time.
 
-    The URI of each object below the prefix that meets all conditions is shown, one a line. PATTERN
-    is compared with the last part of the path: * and ? stand for any characters, [a-z] for one of
-    several; if --name is repeated, one match is enough. SIZE is 500, 10kB, 1.5GB or 10GiB. TIME is
-    2026-11-01, "2026-11-01 10:00", today, yesterday or "3 days ago". Uncommitted changes of a
-    branch are included; write BRANCH@ to search the committed objects only.
+    It lists the URI of each object below the prefix that meets all conditions, one per line.
+    PATTERN is compared with the last part of the path: * and ? stand for any characters, [a-z] for
+    one of several; if --name is repeated, one match is enough. SIZE is 500, 10kB, 1.5GB or 10GiB.
+    TIME is 2026-11-01, "2026-11-01 10:00", today, yesterday or "3 days ago". Uncommitted changes of
+    a branch are included; write BRANCH@ to search the committed objects only.
 
     Examples:
         lakecli fs find lakefs://demo/main/ --name '*.parquet' --min-size 1GB
@@ -207,12 +207,13 @@ def fs_du(
     shared: bool = flag("Also show what other branches and tags have too"),
     at_op: AtOp = "",
 ) -> None:
-    """Show how much the objects below a prefix take, by directory.
+    """Show the space that the objects below a prefix use, by directory.
 
     The columns are the directory, the number of paths, their bytes, and the bytes that are stored
-    for them: bytes that several paths have are stored once, and count for the first of these paths.
-    With --shared, the last column is the part of the stored bytes that other branches or tags have
-    too; their trees are read for that. A directory includes those inside it; the total comes last.
+    for them: bytes that several paths share are stored once, and count for the first of these
+    paths. With --shared, the last column is the part of the stored bytes that other branches or
+    tags also use; this reads their trees. A directory includes its subdirectories; the total comes
+    last.
 
     Uncommitted changes of a branch are included; write BRANCH@ for the committed objects only.
     Older commits may store more: see `lakecli gc run`. Unless stdout is a terminal, the columns are

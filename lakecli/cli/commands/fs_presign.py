@@ -1,4 +1,4 @@
-"""``lakecli fs presign``."""
+"""``lakecli fs presign``: print presigned URLs, or write them to files."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -98,11 +98,11 @@ def fs_presign(
 
     Anyone who has the URL can read the object until the URL expires: at the time asked for, or
     earlier if the store limits signatures (seven days at most) or the credentials expire. URLs are
-    signed on this machine, without a request. Two kinds of credentials need one: those of Google
-    without a key file, and an Azure login (`lakecli help handoff`).
+    signed on this machine, without a request. Only Google credentials without a key file and Azure
+    logins need a request (`lakecli help handoff`).
 
-    The answer has the content type of the object, and its metadata content-encoding as
-    Content-Encoding, for example gzip.
+    The response has the content type of the object. If the object's metadata has content-encoding,
+    such as gzip, the response has it as Content-Encoding.
 
     Browsers display text, CSV, JSON, PDF, images, sound and video, and save all other types.
     --inline lets them display HTML, SVG, XML and scripts, too. A browser may run the scripts in
@@ -113,28 +113,28 @@ def fs_presign(
 
     With -r, one URL is printed for each object below PATH. --manifest FILE writes the URLs with
     sizes, checksums and expiry times to a file: JSON, CSV, or a web page, by the suffix of FILE or
-    by --format; --format alone prints the manifest. --page FILE writes a web page with links,
-    which can also download everything as one ZIP archive. --script FILE writes a shell script that
+    by --format; --format alone prints the manifest. --page FILE writes a web page with links, which
+    can also download everything as one ZIP archive. --script FILE writes a shell script that
     downloads and verifies everything; it needs curl. URLs in files work for one day, unless
     --expires or presign.expires says otherwise. The files are created with mode 0600, because
-    whoever has a URL can read the object. If
-    some objects fail, the URLs of the others are written, the failures are listed, and the exit
-    code is 3. --files-from FILE does the same for the objects that FILE names.
+    anyone who has a URL can read the object. If some objects fail, the URLs of the others are
+    written, the failures are listed, and the exit code is 3. --files-from FILE does the same for
+    the objects that FILE names.
 
     --check MANIFEST compares a JSON or CSV manifest with the current state of its ref. The exit
     code is 13 if a URL has expired, or if the ref has changed or removed its object.
 
     With --put, the URL accepts an upload of one object, for example by `curl -T FILE URL`. `lakecli
-    fs stage --incoming` then adds the object to the branch. The object has at most 5 GiB, the limit
-    of S3; Google Cloud Storage needs a header for that, which is printed. With --max-size SIZE, S3
-    gets a form (POST) in place of a PUT, which has no other limit there. Azure takes 5,000 MiB, and
-    cannot have another limit.
+    fs stage --incoming` then adds the object to the branch. The object may have up to 5 GiB, the
+    limit of S3; on Google Cloud Storage a header, which is printed, sets this limit. With
+    --max-size SIZE, the upload to S3 is a form (POST) instead of a PUT, because S3 has no other
+    limit for a PUT. Azure always accepts 5,000 MiB.
 
-    With --put and --page or --script, a partner needs a browser or curl, and sends up to 1,000
-    files at once: -n N files, which keep their names, or those that --files-from names. `lakecli fs
-    stage --arrived` stages what has arrived below PATH. A page needs a CORS rule of the bucket
-    (`lakecli help clouds`). Large files are sent in parts where the store can, and go on where they
-    were interrupted (`lakecli help handoff`).
+    With --put and --page or --script, a partner with a browser or curl can send up to 1,000 files
+    at once: N files of any names with -n N, or the files that --files-from names. `lakecli fs stage
+    --arrived` stages the received files below PATH. A page needs a CORS rule of the bucket
+    (`lakecli help clouds`). If the store supports it, large files are sent in parts, and an
+    interrupted upload can continue (`lakecli help handoff`).
 
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h

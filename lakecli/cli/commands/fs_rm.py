@@ -1,4 +1,4 @@
-"""``lakecli fs rm``."""
+"""``lakecli fs rm``: remove objects from a branch."""
 
 from collections.abc import Sequence
 from shlex import quote
@@ -58,12 +58,13 @@ def fs_rm(
         None, NO_EFFECT, "--concurrency", "-C", default=1, min=1, hidden=True
     ),
 ) -> None:
-    """Remove objects from a branch, or all objects at and below some paths.
+    """Remove objects from a branch; with -r, all objects at and below the paths.
 
-    The removal is an uncommitted change; earlier commits keep the objects. With -r, data removes
-    data and everything below data/, but not data.csv. If there is nothing to remove, a note says so
-    and names the nearest path, and the exit code is 0, as with lakectl; with --must-exist it is 6,
-    and nothing is removed. Without -r, a directory that is written with a slash is refused.
+    The removal is an uncommitted change; earlier commits keep the objects. With -r, the path data
+    stands for data and everything below data/, but not for data.csv. If there is nothing to remove,
+    a note says so and names the nearest path, and the exit code is 0, as with lakectl; with
+    --must-exist it is 6, and nothing is removed. Without -r, a directory that is written with a
+    slash is refused.
 
     --files-from FILE removes the objects that FILE names, relative to PATH.
 

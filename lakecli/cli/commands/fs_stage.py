@@ -41,20 +41,21 @@ def fs_stage(
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
 ) -> None:
-    """Add an object to a branch whose bytes are in a bucket already.
+    """Add objects whose bytes are already in a bucket to a branch.
 
     With --incoming, the object that was sent to a URL of `lakecli fs presign --put` becomes the
     object at PATH. It is read once to compute its checksum, and then copied inside the store to the
     place of the repository's data. After an interruption, run the same command again.
 
     With --arrived, all objects that were sent to the pages and scripts of `lakecli fs presign --put
-    PATH` are staged below PATH, in one operation. Sizes and checksums are compared with those of
-    the sender. The answer lists them, with those that were staged before or have not arrived. What
-    is refused stays where it is, the others are staged, and the exit code is 3.
+    PATH` are staged below PATH, in one operation. Their sizes and checksums are compared with those
+    that the sender recorded. The output lists all objects, including those that were staged before
+    or have not arrived. A refused object stays where it is, all others are staged, and the exit
+    code is 3.
 
     With --location, the branch refers to an object outside the repository's storage namespace. If
-    PATH ends in a slash, the object keeps its name below PATH.
-    Nothing is read or copied; if the object is changed or deleted there, it is lost here too.
+    PATH ends in a slash, the object keeps its name below PATH. Nothing is read or copied; if the
+    object is changed or deleted there, it is lost here too.
 
     Examples:
         lakecli fs stage lakefs://demo/main/inbox/orders.csv --incoming ID
@@ -141,7 +142,7 @@ def _path_for(path: LakeUri, location: str | None, *, size: int | None) -> bytes
     below = path.path or b""
     own = "" if location is None else location.rpartition("/")[2]
     if not below.endswith(b"/") or (location is not None and size == 0 and not own):
-        return below  # the latter stands for a directory, as outside
+        return below  # an empty object with a slash at its end stands for a directory
     if not own:
         raise UsageError(
             f"{path} is a directory, and the object has no name of its own",
@@ -169,9 +170,10 @@ def fs_update_metadata(
 ) -> None:
     """Replace the metadata or the content type of objects.
 
-    The objects are the same; no bytes are read or copied. The change is an uncommitted change of
-    the branch. All user metadata is replaced; what clients recorded, such as the modification time
-    of the file, is kept. If one of several objects does not exist, nothing is changed.
+    The contents of the objects do not change; no bytes are read or copied. The change is an
+    uncommitted change of the branch. All user metadata is replaced; metadata that clients recorded,
+    such as the modification time of the file, is kept. If one of several objects does not exist,
+    nothing is changed.
 
     Examples:
         lakecli fs update-metadata lakefs://demo/main/a.csv --metadata owner=ada,stage=raw

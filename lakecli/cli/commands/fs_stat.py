@@ -1,4 +1,4 @@
-"""``lakecli fs stat``."""
+"""``lakecli fs stat``: show the size, checksum and metadata of objects."""
 
 from datetime import datetime
 from itertools import chain
@@ -18,7 +18,7 @@ from lakecli.repository.stat import stat
 
 
 class AskedEntryJson(TypedDict):
-    """The answer for one requested path; if no object exists there, only ``path`` and ``missing``.
+    """The object at one requested path; if there is none, only ``path`` and ``missing``.
 
     Attributes:
         missing: true if no object exists at the path.
@@ -59,10 +59,10 @@ def fs_stat(
     The physical address is the URI of the bytes, which needs credentials. With --pre-sign a
     presigned URL is shown instead, with its expiry time; anyone who has it can read the object.
 
-    With --files-from, one command answers for many paths, in the order of their names in FILE. All
-    answers show the state at the start. Each answer is written as soon as its name is read, so a
-    program can write a name, read the answer and write the next name. A path without an object is
-    reported as missing; the exit code is then 3. Empty lines are skipped.
+    With --files-from, one command shows many objects, in the order of their names in FILE and in
+    their state at the start. Each object is shown as soon as its name is read, so a program can
+    write a name, read the result and write the next name. A path without an object is reported as
+    missing; the exit code is then 3. Empty lines are skipped.
 
     Examples:
         lakecli fs stat lakefs://demo/main/reports/2026.csv

@@ -1,4 +1,4 @@
-"""``lakecli fs upload``."""
+"""``lakecli fs upload``: upload files to a branch."""
 
 import os
 from collections.abc import Sequence
@@ -33,7 +33,8 @@ class UploadJson(TypedDict):
         failures: the files that failed, with the reasons.
         uploaded: number of new or changed objects.
         unchanged: number of objects that existed already with the same contents.
-        deleted: with --delete, number of deleted objects, which the directory lacks.
+        deleted: with --delete, number of objects that were deleted because the directory lacks
+            them.
     """
 
     uploaded: int
@@ -99,10 +100,10 @@ def fs_upload(
     the files that FILE names, relative to the directory SRC, or to the current directory if SRC is
     not given.
 
-    With -r and --delete, the objects below PATH become those of SRC, in one operation: objects that
-    SRC lacks are removed from the branch. Objects that --include and --exclude leave out stay. With
-    --skip, an object also stays if SRC has a symbolic link or special file of its name. If a file
-    fails, nothing is removed. A SRC without files is refused. If SRC lacks more than a tenth of the
+    With -r and --delete, PATH becomes a mirror of SRC, in one operation: objects that SRC lacks are
+    removed from the branch. Objects that --include and --exclude leave out stay. With --skip, an
+    object also stays if SRC has a symbolic link or special file of the same name. If a file fails,
+    nothing is removed. A SRC without files is refused. If SRC lacks more than a tenth of the
     objects below PATH, it is read again, and a note says so; if the two lists of files differ,
     nothing is uploaded and the exit code is 7.
 
@@ -111,7 +112,7 @@ def fs_upload(
 
     Permissions of files are not recorded; `lakecli local commit` records the executable bit.
 
-    In a directory, files with names that Git, lakecli or the system itself uses, such as .git,
+    In a directory, files with names that Git, lakecli or the system reserves, such as .git,
     .lakefs_ref.yaml and .DS_Store, are left out and reported. Symbolic links and special files in a
     directory fail unless --follow or --skip is given. If some files fail, the others are uploaded,
     the failures are listed, and the exit code is 3.

@@ -1,4 +1,4 @@
-"""``lakecli fsck``."""
+"""``lakecli fsck``: check that all objects of a repository exist and are undamaged."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,26 +92,27 @@ def fsck(
 ) -> None:
     """Check that everything a repository refers to exists and is undamaged.
 
-    fsck checks every branch and tag, every commit they reach, the lists of paths of these commits
-    (ranges and metaranges), and the name and size of every data object in them; and in the storage
-    namespace the shared branches, tags and commits. It reads the storage namespace, not the cache;
-    damaged files in the cache are listed and deleted, and fetched again when they are needed. The
-    contents of data objects are read and verified only with --data or --sample. Each problem is
-    listed with the affected paths, branches and tags, and the exit code is 8. Nothing else is
-    changed.
-    Old commits whose objects garbage collection deleted by retention rules are no problem, only
-    counted. So are, in a namespace of lakeFS, missing objects that only earlier commits need:
-    lakeFS's garbage collection deletes them and keeps the commits. The commit of a branch or tag is
-    never among either.
+    fsck checks every branch and tag, every commit that they reach, the lists of paths of these
+    commits (ranges and metaranges), and the name and size of every data object in these lists. In
+    the storage namespace, it also checks the shared branches, tags and commits. It reads the
+    storage namespace, not the cache; damaged files in the cache are listed and deleted, and fetched
+    again when they are needed. The contents of data objects are read and verified only with --data
+    or --sample. Each problem is listed with the affected paths, branches and tags, and the exit
+    code is 8. Nothing else is changed.
 
-    The checksum that lakeFS recorded of an object proves that its bytes are right if they agree.
-    Objects that do not agree cannot be verified, except for their size, and are counted: lakeFS
-    records the same kind of checksum for uploads in parts of a size that it does not record.
+    Old commits whose objects garbage collection deleted by retention rules are only counted. In a
+    namespace of lakeFS, so are missing objects that only earlier commits need: lakeFS's garbage
+    collection deletes such objects and keeps the commits. Missing objects of the head of a branch,
+    or of a tag, are always a problem.
+
+    If the bytes of an object match the checksum that lakeFS recorded, they are right. If not, only
+    the size of the object can be verified, and the object is counted: the checksum of an upload in
+    parts depends on the size of the parts, which lakeFS does not record.
 
     Objects outside the storage namespace are counted by place. --external sends one request for
-    each of them that may be read, and compares the size and the checksum with those recorded. An
-    object is read if its time differs and its store does not report such a checksum. Changed and
-    missing objects are problems, and so are those that cannot be verified.
+    each of these objects that may be read, and compares its size and checksum with the recorded
+    ones. If its time differs and its store reports no such checksum, the object is read. Changed,
+    missing and unverifiable objects are problems.
 
     --repair restores what it can: unreadable objects are read again; lost data objects are uploaded
     from files of more than 1 MiB that were uploaded from this machine and have not changed, or from

@@ -82,12 +82,12 @@ def gc_run(
 ) -> None:
     """Find garbage, and delete it after a grace period.
 
-    Garbage is what no branch, no tag and none of their recent positions reaches. Run this command
-    from time to time; each run takes one step. The first run condemns garbage: it records what is
-    garbage, and deletes nothing. A later run, after the grace period plus one hour, sweeps: it
-    checks again what is in use, asks, and deletes the rest. Until the sweep, `lakecli gc undo`
-    cancels the condemnation. If a sweep is killed, the same command on any machine finishes it, 30
-    minutes after the sweep's last sign of life. If a sweep fails, the next run starts over.
+    Garbage is everything that cannot be reached from a branch, a tag or their recent positions. Run
+    this command from time to time; each run takes one step. The first run condemns garbage: it
+    records what is garbage, and deletes nothing. A later run, after the grace period plus one hour,
+    sweeps: it checks again what is in use, asks, and deletes the rest. Until the sweep, `lakecli gc
+    undo` cancels the condemnation. If a sweep is killed, the same command on any machine finishes
+    it, 30 minutes after the sweep's last sign of life. If a sweep fails, the next run starts over.
 
     The grace period is that of the condemning or of the sweeping run, whichever is longer. Only
     machines that run this command need the setting gc.grace; other clones need not know it.
@@ -99,8 +99,9 @@ def gc_run(
     replaced them at the head of a branch; without rules, every commit that is reached keeps its
     objects.
 
-    Work that another clone has kept unpushed for longer than the grace period may lose objects; its
-    push reports that. So run this command in the clone that has unpushed work, or push first.
+    Work that another clone has kept unpushed for longer than the grace period may lose objects; a
+    push of that clone reports the loss. So run this command in the clone that has unpushed work, or
+    push first.
 
     Only objects that lakecli wrote are deleted: data, lists of paths (ranges and metaranges), old
     commit packs (files with commits) whose commits a newer pack has too, old reflog entries,

@@ -1,4 +1,4 @@
-"""``lakecli import``."""
+"""``lakecli import``: import existing objects in one commit."""
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -36,7 +36,7 @@ class ImportedJson(TypedDict):
         size: total size of the objects in bytes.
         added: number of paths that are new on the branch.
         changed: number of paths whose object was replaced.
-        removed: number of removed paths, which the source lacks.
+        removed: number of paths that were removed because the source lacks them.
         unchanged: number of unchanged paths.
         archived: number of objects that were found in an archive tier, and must be restored before
             they can be read.
@@ -137,7 +137,8 @@ def import_(
     directory are read once to compute it). If an object is deleted or overwritten there, it is lost
     here too. --copy copies the bytes into the repository. It also asks for the content type and the
     Content-Encoding of each object in a bucket, by a HEAD request; the latter becomes the metadata
-    content-encoding. Without --copy a presigned URL answers with what the object has.
+    content-encoding. Without --copy, the response of a presigned URL has the values of the object
+    itself.
 
     With --pin-versions each entry names the object's current version (`URI?versionId=ID`), and
     reading, presigning and `fsck --external` use that version. Overwriting the object then changes
@@ -145,8 +146,8 @@ def import_(
     Cloud Storage, or the Azure storage account, must have versioning enabled; `lakecli help import`
     lists the permissions. The listing includes old versions on S3 and Azure, a thousand per
     request. An object with another version counts as changed even if its bytes are the same. lakeFS
-    may not find objects by such addresses. An import of a prefix or bucket to a PREFIX with such
-    entries pins versions again and says so; --no-pin-versions ends that.
+    may not find objects at such addresses. If PREFIX has such entries, an import of a prefix or
+    bucket pins versions again, and says so; --no-pin-versions prevents that.
 
     A source is a directory; a prefix of a bucket; a manifest, which is a Parquet, CSV or JSON lines
     file with the columns path, physical_address, size and checksum, and optionally mtime and
@@ -165,12 +166,12 @@ def import_(
 
     The branch must have no uncommitted changes. If two objects have the same path, or one cannot be
     read, nothing is committed. The same command continues an interrupted import. Files of a
-    directory with a name that Git, lakecli or the system itself uses, such as .git,
-    .lakefs_ref.yaml and .DS_Store, are left out and reported.
+    directory with a name that Git, lakecli or the system reserves, such as .git, .lakefs_ref.yaml
+    and .DS_Store, are left out and reported.
 
     If the source has not changed since the last import, there is nothing to import: nothing is
-    committed, and the exit code is 11. In a script, `|| [ $? = 11 ]` after the command lets that
-    pass; --allow-empty-commit makes a commit.
+    committed, and the exit code is 11. In a script, `|| [ $? = 11 ]` after the command accepts this
+    exit code; --allow-empty-commit makes a commit.
 
     Examples:
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/
@@ -192,7 +193,7 @@ lakefs://demo/main/
     opened = open_source(
         repository, source, is_manifest=manifest, links=policy, may_be_empty=allow_empty
     )
-    # A part that waits for no bucket keeps Python busy, which runs one thread at a time.
+    # Parts that never wait for a bucket gain nothing from threads: Python runs one at a time.
     is_busy = (
         transfer.workers is None
         and isinstance(opened, Manifest)

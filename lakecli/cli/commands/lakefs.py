@@ -122,9 +122,9 @@ def refs_dump(
     manifest is printed as lakectl refs-dump prints it. A lakeFS server restores the repository from
     it, with the same commit IDs and without copying data.
 
-    What the dump or lakeFS cannot hold is listed, and nothing is written: names with a colon, paths
-    that are not UTF-8, uncommitted changes, and commits that were not pushed. Paths are checked in
-    the trees of all branches and tags.
+    If the dump or lakeFS cannot contain something, it is listed and nothing is written: names with
+    a colon, paths that are not UTF-8, uncommitted changes, and commits that were not pushed. Paths
+    are checked in the trees of all branches and tags.
 
     Garbage collection keeps a dump, and all that it refers to, for 30 days. `lakecli gc status`
     lists the dumps that are kept.
@@ -180,17 +180,17 @@ def refs_restore(
 ) -> None:
     """Fill a repository with the refs of a lakeFS dump.
 
-    The dump must lie in the repository's own storage namespace. Commits, branches and tags are
-    verified before anything is written. To make a repository of a lakeFS namespace, use
-    lakecli clone --from-lakefs instead.
+    The dump must be in the repository's own storage namespace. Commits, branches and tags are
+    verified before anything is written. To create a repository from a lakeFS namespace, use lakecli
+    clone --from-lakefs instead.
 
-    Without --update the repository must be empty. With it, the newer commits of lakeFS come in. A
-    branch without commits of its own is fast-forwarded; its uncommitted changes stay. If lakeFS and
-    lakecli both have committed to branch NAME, it stays, and that of lakeFS becomes lakefs:NAME:
-    merge it and delete it. If lakeFS has moved a branch back, the branch stays here, and the
-    command that follows lakeFS is printed. New branches and tags are made; a tag that differs is
-    reported and stays. What lakeFS has deleted stays. Of a dump that is older than one that came in
-    before, nothing is taken.
+    Without --update, the repository must be empty. With --update, the newer commits of lakeFS are
+    added. A branch without commits of its own is fast-forwarded; its uncommitted changes stay. If
+    both lakeFS and lakecli have committed to a branch NAME, it stays, and the branch of lakeFS
+    becomes lakefs:NAME: merge lakefs:NAME and delete it. If lakeFS has moved a branch back, the
+    branch stays here, and the command to follow lakeFS is printed. New branches and tags are
+    created; a tag that differs is reported and stays. Refs that lakeFS has deleted stay. A dump
+    that is older than an earlier restored one is ignored.
 
     Examples:
         lakecli refs-restore lakefs://demo --manifest refs.json

@@ -51,10 +51,10 @@ def local_clone(
 ) -> None:
     """Link a directory with a path of a ref, and download its objects.
 
-    Each file is verified and gets the modification time that was recorded at its upload; an object
-    that was imported and has changed since fails. The same command continues an interrupted clone.
-    Objects with a name that Git, lakecli or the system
-    itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
+    Each file is verified and gets the modification time that was recorded at its upload; an
+    imported object that has changed since its import fails. The same command continues an
+    interrupted clone. Objects with a name that Git, lakecli or the system reserves, such as .git,
+    .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     With --include and --exclude the directory is sparse: it has only the objects whose paths below
     PATH match, as in .gitignore. Later commands keep to these patterns, and commits of the
@@ -99,12 +99,12 @@ def local_init(
 ) -> None:
     """Link a directory with a path of a branch, tag or commit.
 
-    No file changes. The directory is compared with the commit that the ref names now, so its files
-    count as added, and objects that it lacks as removed; `local pull` does not bring these. To
-    begin with the objects, use `local clone`.
+    No file changes. Compared with the commit that the ref names now, files that only the directory
+    has count as added, and objects that it lacks as removed; `local pull` does not download them.
+    To start with the objects, use `local clone`.
 
-    The file .lakefs_ref.yaml in the directory has what it is linked with; lakectl reads and writes
-    it too. In a Git work tree, Git ignores the other files of the directory from then on.
+    The file .lakefs_ref.yaml in the directory records the link; lakectl reads and writes it, too.
+    In a Git work tree, Git ignores the other files of the directory from then on.
 
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data
@@ -179,9 +179,9 @@ def local_checkout(
 ) -> None:
     """Undo the changes of a linked directory, and go to another ref.
 
-    Without --ref the directory gets the files of the commit that it was last synced with. Changed
-    files are overwritten, new ones are deleted, after a question that -y answers; `undo` brings
-    them back. To go to another ref and keep changes, use `checkout`.
+    Without --ref, the directory gets the files of the commit of the last sync. After a question,
+    which -y answers, changed files are overwritten and new files are deleted; `undo` restores them.
+    To go to another ref and keep changes, use `checkout`.
 
     Examples:
         lakecli local checkout -y
@@ -212,12 +212,12 @@ def local_pull(
     transfer: params.TransferOptions,
     _pre_sign: params.PreSign = False,
 ) -> None:
-    """Bring what has changed on the ref of a linked directory.
+    """Update a linked directory with the changes of its ref.
 
     Changes of the directory stay. Files that were changed on both sides stay as they are, are
     listed, and have to be resolved before they are committed; the exit code is 4. With --force they
-    are overwritten; `undo` brings them back. Objects with a name that Git, lakecli or the system
-    itself uses, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
+    are overwritten; `undo` restores them. Objects with a name that Git, lakecli or the system
+    reserves, such as .git, .lakefs_ref.yaml and .DS_Store, are left out and reported.
 
     The ref is read as it is on this machine. To fetch it from the bucket first: `pull`.
 
@@ -255,15 +255,15 @@ def local_commit(
 ) -> None:
     """Commit the changes of a linked directory to its branch.
 
-    They become one commit. Nobody ever sees half of them on the branch, and uncommitted changes of
-    the branch stay uncommitted. If others have changed some of the same files, on the branch or in
-    its staging area, they are listed and nothing is committed: see `local pull`, or commit the
-    directory's files with --ours.
+    All changes become one commit, and uncommitted changes of the branch stay uncommitted. If others
+    have changed some of the same files, on the branch or in its staging area, these files are
+    listed and nothing is committed: run `local pull` first, or commit the directory's files with
+    --ours.
 
-    Files with a name that Git, lakecli or the system itself uses, such as .git, .lakefs_ref.yaml
-    and .DS_Store, are left out.
+    Files with a name that Git, lakecli or the system reserves, such as .git, .lakefs_ref.yaml and
+    .DS_Store, are left out.
 
-    Afterwards the directory has the new commit, with what others have committed to other paths.
+    Afterwards the directory is at the new commit, with the commits of others to other paths.
 
     In a Git work tree, the commit's metadata has the ID of Git's head (git_commit_id) and, if Git
     has a remote, the URL of that commit there.
@@ -291,10 +291,10 @@ def local_status(
 ) -> None:
     """Show what has changed in a linked directory, and on its ref.
 
-    The files, the commit that the directory was last synced with, and the ref now are compared. A
-    path has the source local if the file has changed, remote if the ref has, and both if both
-    have: the same change, or a conflict. Contents decide, never times. A file is read only if its
-    size, times or inode have changed since it was read last.
+    The files, the commit that the directory was last synced with, and the ref now are compared. The
+    source of a path is local if the file has changed, remote if the ref has changed, and both if
+    both have changed, to the same contents or in conflict. Contents are compared, never times. A
+    file is read only if its size, times or inode have changed since it was read last.
 
     Files that .lakefsignore excludes are not shown, unless the ref has them. Symbolic links and
     special files are reported, left out with --skip, or followed with --follow.

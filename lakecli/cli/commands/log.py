@@ -1,4 +1,4 @@
-"""``lakecli log``."""
+"""``lakecli log``: show the history of a ref."""
 
 import os
 import re
@@ -77,8 +77,8 @@ def log(
     commit are never shown. Separate several paths by commas; quote a path that contains a comma.
 
     TIME is 2026-11-01, "2026-11-01 10:00", now, today, yesterday or "3 days ago". Times are UTC
-    unless they have an offset; a bare date, and today, is its first moment. REGEX is a regular
-    expression of Python. If --author or --grep is repeated, one match is enough.
+    unless they have an offset; a date without a time, and today, mean the first moment of the day.
+    REGEX is a regular expression of Python. If --author or --grep is repeated, one match is enough.
 
     --format takes these placeholders of Git: %H %h %T %t %P %p for IDs of the commit, its tree (the
     metarange) and its parents; %an %ae %ad %aD %aI %ai %as %at %ar for the committer and the date,
@@ -132,7 +132,8 @@ def log(
             for item in cut(drawn, lambda item: item.commit.id):
                 context.out.say(item.text)
         return
-    # As in lakectl, the line with a tab after metadata stands for the empty line that follows.
+    # As in lakectl, the line with a tab after metadata replaces the empty line before the next
+    # commit.
     follows_metadata = False
 
     def text(commit: Commit) -> str:

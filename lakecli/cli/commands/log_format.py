@@ -21,7 +21,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.tag import iter_tags
 
 ID_WIDTH = 12
-"""The number of digits shown of a commit ID; so many digits can be used as a ref."""
+"""The number of digits of a commit ID that are shown; enough for a ref."""
 
 _LANES = ("red", "green", "yellow", "cyan")
 """The colours of the columns of a graph, from the left."""

@@ -79,25 +79,26 @@ def merge(
     first: `lakecli help revisions`.
 
     --strategy chooses a side for all conflicts, --take for those at paths that match a pattern, and
-    --plan for each one. A plan counts before --take, --take before --strategy. --conflicts FILE
-    writes a plan: one JSON object a line, with the objects of both sides and of their common
+    --plan for each one. --plan has precedence over --take, and --take over --strategy. --conflicts
+    FILE writes a plan: one JSON object a line, with the objects of both sides and of their common
     ancestor, and who changed them last. Set "take" in each line to "source" or "dest", and merge
-    with --plan FILE. If one of the objects is another one by then, nothing is merged, and the error
-    says what has changed; --plan FILE --conflicts NEW-FILE writes a plan with what still holds.
+    with --plan FILE. If one of these objects has changed by then, nothing is merged, and the error
+    says what has changed; --plan FILE --conflicts NEW-FILE writes a plan with the decisions that
+    are still valid.
 
-    If both sides appended to a table of Delta Lake or Iceberg, its log is in conflict. To choose a
-    side drops the rows of the other one, so these options leave such a conflict open, unless
+    If both sides appended to a table of Delta Lake or Iceberg, its log is in conflict. Choosing one
+    side drops the rows of the other side, so these options leave such a conflict open, unless
     --table-logs is given.
 
     lakeFS records the MD5 of an object, lakecli the BLAKE3. If the two sides have objects of equal
     size at a path, one with an MD5 and one with a BLAKE3, they may be identical. Such a path is
-    listed as a conflict, and the error says that it may be none.
+    listed as a conflict, and the error says that the objects may be equal.
 
     --dry-run lists the changes as `lakecli diff` does, conflicts included; with --stat it counts
     them by prefix.
 
-    Without BRANCH, the branch of the linked directory is meant, or what `lakecli use` set. If the
-    branch is that of the linked directory in which merge runs, the directory is updated too, as by
+    BRANCH defaults to that of the linked directory, or else to the default set by `lakecli use`. If
+    merge runs in a directory that is linked with the branch, the directory is updated, too, as by
     `local pull`.
 
     Examples:
@@ -189,11 +190,11 @@ def cherry_pick(
 
     The new commit has the message and the metadata of the original. Two metadata keys record the ID
     and the committer of the original. A merge commit is compared with its first parent unless
-    --parent-number names another. If the branch has other changes of the same paths, nothing is
-    committed, unless --take chooses a side for each: source is the commit, dest the branch.
+    --parent-number names another. If the branch has different changes of the same paths, nothing is
+    committed, unless --take chooses a side for each path: source is the commit, dest the branch.
 
-    Without BRANCH, the branch of the linked directory is meant, or what `lakecli use` set. If the
-    branch is that of the linked directory in which the command runs, the directory is updated too.
+    BRANCH defaults to that of the linked directory, or else to the default set by `lakecli use`. If
+    the command runs in a directory that is linked with the branch, the directory is updated, too.
 
     Examples:
         lakecli cherry-pick lakefs://demo/experiment lakefs://demo/main
@@ -230,8 +231,8 @@ def find_merge_base(
     """Show the commit that a merge of two refs would start from.
 
     This is their best common ancestor, as git merge-base defines it. Two branches that were merged
-    into each other at the same time have several: each has a line, and a merge starts from what
-    they merge to (see `lakecli help revisions`).
+    into each other at the same time have several best common ancestors: each is printed on a line
+    of its own, and a merge starts from their merge (see `lakecli help revisions`).
 
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main

@@ -28,7 +28,7 @@ def bring_along(
     stays: bool = False,
     takes_back: bool = False,
 ) -> None:
-    """Check out a branch that moved in the current directory, if that is linked with the branch.
+    """If the current directory is linked with a branch that moved, check out its new commit there.
 
     Args:
         stays: leave the files unchanged, and only print a note.

@@ -1,4 +1,4 @@
-"""The checks that ``--check`` names: of the settings of this machine, or commands as they are."""
+"""The checks that ``--check`` names: settings ``checks.NAME`` of this machine, or commands."""
 
 import re
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from lakecli.settings.keys import OF_CHECKS, parse_command
 
 
 def checks_of(context: Context, texts: Sequence[str]) -> list[TreeCheck]:
-    """Return the checks of some texts: the name of a setting ``checks.NAME``, or a command.
+    """Return a check for each text: the NAME of a setting ``checks.NAME``, or a command.
 
     Raises:
-        UsageError: a text is neither.
+        UsageError: a text is neither a name nor a valid command.
     """
     return [
         _program(context, text, named)
@@ -26,10 +26,10 @@ def checks_of(context: Context, texts: Sequence[str]) -> list[TreeCheck]:
 
 
 def check_named(context: Context, name: str) -> TreeCheck:
-    """Return the check of a name.
+    """Return the check that the setting ``checks.NAME`` defines.
 
     Raises:
-        NotFound: there is no setting of that name.
+        NotFound: there is no such setting.
     """
     words = _setting(context, name)
     if words is None:

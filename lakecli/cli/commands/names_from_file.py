@@ -1,8 +1,8 @@
 """Names that a command reads from a file: ``--files-from`` and ``--stdin``.
 
 `read_names` reads all names first. `iter_found` and `iter_questions` read names one by one, for a
-program that writes a name and waits for the answer: all names read so far are answered before more
-input is read, and every answer is flushed.
+program that writes a name and waits for the result: the results of all names read so far are
+written before more input is read, and every result is flushed.
 """
 
 import os
@@ -36,7 +36,7 @@ def read_document(context: Context, filename: str) -> str:
     """Return the text of a file, or of standard input for ``-``.
 
     Raises:
-        NotFound: it cannot be read.
+        NotFound: the file cannot be read.
     """
     if filename == STANDARD_INPUT:
         return context.stdin.read()
@@ -145,10 +145,10 @@ def split_names(data: bytes, *, null: bool) -> list[bytes]:
 
 
 def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | None]]:
-    """Yield each question with its answer; at the end, raise an error if an answer was ``None``.
+    """Yield each name or ref with its result; at the end, raise an error if a result was ``None``.
 
     Raises:
-        PartialFailure: an object or ref that a question names does not exist.
+        PartialFailure: an object or ref does not exist.
     """
     asked = missing = 0
     for question, found in answers:
@@ -159,7 +159,7 @@ def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | 
 
 
 def answer(context: Context, record: Mapping[str, object], lines: Iterable[str]) -> None:
-    """Emit the answer to one question, and flush the output."""
+    """Write the result for one name or ref, and flush the output."""
     context.out.emit(record, text=lambda: lines)
     context.out.flush()
 

@@ -86,7 +86,8 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
 
     An operation is whatever a command changed: a commit, a merge, an upload, a deleted branch with
     its uncommitted changes, even a deleted repository. Run undo again to undo the operation before
-    it, and redo to redo it. `lakecli op log` lists the operations of the last 30 days.
+    it, and redo to redo an undone operation. `lakecli op log` lists the operations of the last 30
+    days.
 
     A pushed branch or tag stays as it is in the bucket. With --remote, or with automatic sync (the
     setting sync, lakecli help remotes), it moves back in the bucket, too. Commits that others
@@ -95,13 +96,13 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
     fetch or pull affects this machine only, so --remote is refused then.
 
     If undo or redo runs in a linked directory and moves its branch, the directory is updated, too;
-    files that the directory had committed itself become its changes again.
+    files that were committed from the directory become uncommitted changes again.
 
     An interrupted undo is completed by the next undo, which then undoes nothing else.
 
-    Files that restore, checkout or `local pull --force` had overwritten come back into their
-    directory, even if the directory was renamed. If it is not found, nothing is undone: move it
-    back to its path first.
+    Files that restore, checkout or `local pull --force` had overwritten are restored in their
+    directory, even if the directory was renamed. If the directory is not found, nothing is undone:
+    move it back to its path first.
 
     Examples:
         lakecli undo
@@ -135,11 +136,11 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
 def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
-    Repeat it for each undo, until another command changes the repository. Nothing moves in the
-    bucket; use push for that, unless automatic sync is on. Rules that `lakecli policy set` had set
-    are set again, for all clones. Files of a linked directory that the
-    operation had overwritten are overwritten again, unless they have changed since the undo. A
-    redo that was interrupted is completed if it is repeated: nothing else is redone.
+    Each redo redoes one undone operation, until another command changes the repository. Nothing
+    moves in the bucket; use push for that, unless automatic sync is on. Rules that `lakecli policy
+    set` had set are set again, for all clones. Files of a linked directory that the operation had
+    overwritten are overwritten again, unless they have changed since the undo. An interrupted redo
+    is completed by the next redo, which then redoes nothing else.
 
     Examples:
         lakecli redo lakefs://demo
@@ -183,11 +184,12 @@ def op_redo(context: Context, repository: RepositoryUri) -> None:
 def op_log(context: Context, repository: HereRepositoryUri = None, *, amount: Amount = 100) -> None:
     """Show the operation log of a repository, newest operation first.
 
-    Each operation is listed with its ID, time, kind, changes and command line; on a terminal in
-    short, unless --no-trunc is given. Operations are kept for 30 days on the machine that ran them.
-    The log of a deleted repository is kept under its name.
+    Each operation is listed with its ID, time, kind, changes and command line; on a terminal, these
+    are shortened unless --no-trunc is given. Operations are kept for 30 days on the machine that
+    ran them. The log of a deleted repository is kept under its name.
 
-    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+    REPOSITORY defaults to that of the linked directory, or else to the default set by `lakecli
+    use`.
 
     Examples:
         lakecli op log
@@ -265,13 +267,13 @@ def op_show(
 def op_compact(context: Context) -> None:
     """Return the space of expired operations to the disk.
 
-    What is needed to undo an operation is kept for 30 days. Later commands delete it, a part each,
-    and lakecli uses its space again, but the local store, the file store/data.mdb in the home, does
-    not get smaller. This command deletes all that has expired in all repositories of this machine,
-    and writes the store anew without unused space, which takes about as much space meanwhile.
+    What is needed to undo an operation is kept for 30 days. Later commands delete expired data bit
+    by bit and use its space again, but the local store (the file store/data.mdb in the home) does
+    not get smaller. This command deletes all expired data of all repositories on this machine, and
+    writes a new store without unused space. Until the end, the old store stays on the disk, too.
 
-    While another process has the store open, such as a Python session, it is refused, and nothing
-    changes. Commands that start meanwhile wait. If it is killed, the old store stays.
+    The command is refused while another process, such as a Python session, has the store open.
+    Commands that start meanwhile wait. If the command is killed, the old store stays.
 
     Examples:
         lakecli op compact
@@ -318,7 +320,7 @@ def op_restore(
     """Restore a repository to its state right after an operation.
 
     Branches, tags and uncommitted changes are restored, and the repository itself if it was deleted
-    or created since. This is one operation, which a single undo takes back. To look at that state
+    or created since. This is one operation, which a single undo reverses. To look at that state
     first, give --at-op to a command that reads.
 
     Examples:

@@ -35,8 +35,8 @@ def plugin_list(context: Context) -> None:
     """List the plugins: programs in PATH whose names begin with lakecli-.
 
     The program lakecli-NAME is run by `lakecli NAME`, with the same arguments, streams and
-    environment, and its exit code is returned. Commands of lakecli come first. Global options
-    before NAME are not passed on.
+    environment, and its exit code is returned. A built-in command has precedence over a plugin of
+    the same name. Global options before NAME are not passed on.
 
     Examples:
         lakecli plugin list
@@ -73,13 +73,13 @@ def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
 def run_plugin(context: Context, plugin: Plugin, arguments: Sequence[str]) -> NoReturn:
     """Replace this process by the program of a plugin.
 
-        The plugin inherits the streams, and its exit code becomes that of lakecli.
+    The plugin inherits the streams, and its exit code becomes that of lakecli.
 
     Raises:
         Refused: the program cannot be executed.
     """
     context.out.flush()
-    # Python ignores it, and an ignored signal stays ignored.
+    # Python ignores SIGPIPE; without this line, the program would ignore it, too.
     before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execve(plugin.path, [plugin.path.name, *arguments], dict(context.environ))  # noqa: S606

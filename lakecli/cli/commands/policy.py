@@ -30,13 +30,13 @@ class PolicyJson(TypedDict):
     """The rules about branches and tags.
 
     Attributes:
-        number: how many versions there were; 0 if there never were rules.
-        who: who set them; empty without rules.
-        at: when, by the clock of that machine; null without rules.
-        document: TOML.
-        refused: of the last 100 moves of the matching branches and tags, how many these rules
-            would have refused; null if that was not asked.
-        iam: the document of --print-iam, as a JSON text; null without it.
+        number: number of the version; 0 if there never were rules.
+        who: name of the committer who set the rules; empty without rules.
+        at: time when the rules were set, by the clock of that machine; null without rules.
+        document: the rules as a TOML document.
+        refused: number of the last 100 moves of the matching branches and tags that these rules
+            would have refused; null except in the answer of policy set and policy edit.
+        iam: the document of --print-iam, as a JSON text; null without this option.
     """
 
     number: int
@@ -72,12 +72,13 @@ def policy_show(
     The text is the TOML document that `lakecli policy set` reads; `lakecli help policy` explains
     it. Without rules, everything is allowed, and nothing is printed.
 
-    --print-iam prints a JSON document for a person in no role, or the one that --for names, with
-    the permissions that the rules imply: which branches and tags he cannot move, and that only the
-    role "collectors", else the owners, can delete. These hold for every program. For aws it is a
-    policy of IAM that only denies; `lakecli help clouds` has one that allows. For gcs these are
-    bindings of roles for the bucket, for azure it is the assignment of a role. Replace PERSON and
-    other words in capitals.
+    --print-iam prints a JSON document with the permissions that the rules imply for the person or
+    role that --for names, or else for a person without a role: which branches and tags the person
+    cannot move, and that only the role "collectors" (without such a role, the owners) can delete
+    objects. The cloud enforces these permissions for every program. For aws, the document is an IAM
+    policy that only denies; `lakecli help clouds` has a policy that allows. For gcs, it has role
+    bindings for the bucket; for azure, a role assignment. Replace PERSON and other words in
+    capitals.
 
     Examples:
         lakecli policy show lakefs://demo
@@ -134,9 +135,9 @@ def policy_set(
     """Replace the rules about branches and tags, for all clones.
 
     First it lists which of the last 100 moves of the matching branches and tags the new rules would
-    have refused, and asks. Every version is kept, and `lakecli undo --remote` sets the former one
-    again. Only the owners that the present rules name may set others. Clones with a lakecli that
-    knows no rules can push no longer.
+    have refused, and asks for confirmation. Every version is kept, and `lakecli undo --remote`
+    restores the previous one. Only the owners that the present rules name may replace them. Clones
+    with a lakecli that is too old to know rules can no longer push.
 
         owners = ["alice@example.com"]      # who may set rules; else everybody
         [roles]
@@ -148,8 +149,8 @@ def policy_set(
         require = ["check:schema", "approve:1:leads"]
         data = { append-only = ["raw/**"], max-delete = "1%", only-below = ["ingest/**"] }
 
-    Rules are honoured by lakecli, and by nothing else that writes into the bucket: see `lakecli
-    help policy` for what only the permissions of the bucket enforce.
+    Only lakecli follows these rules; other programs that write into the bucket do not. See `lakecli
+    help policy` for what only the permissions of the bucket can enforce.
 
     Examples:
         lakecli policy set lakefs://demo policy.toml
@@ -164,8 +165,8 @@ def policy_set(
 def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False) -> None:
     """Edit the rules about branches and tags in an editor, and set them.
 
-    The editor is that of the variables VISUAL or EDITOR. What happens then is described by
-    `lakecli policy set --help`.
+    The variable VISUAL or EDITOR names the editor. The rules are then set as by `lakecli policy
+    set`.
 
     Examples:
         lakecli policy edit lakefs://demo
@@ -232,7 +233,7 @@ def _record(found: PolicyRecord | None) -> PolicyJson:
 def branch_protect_list(
     context: Context, repository: RepositoryUri, *, amount: Amount = 100
 ) -> None:
-    """List the patterns of the branches that take merges only.
+    """List the patterns of the branches that accept only merges.
 
     Examples:
         lakecli branch-protect list lakefs://demo
@@ -253,13 +254,13 @@ def branch_protect_add(
     repository: RepositoryUri,
     pattern: str = argument("PATTERN", "Names of branches, with *, ? and [a-z]"),
 ) -> None:
-    """Let branches take merges only: no direct commits, and nothing is staged on them.
+    """Let branches accept only merges: no direct commits, and no staged changes.
 
-    It adds a rule to the policy of the repository, which holds for all clones; see `lakecli help
+    This adds a rule to the policy of the repository, which applies to all clones; see `lakecli help
     policy`.
 
-    A lakeFS keeps such rules in its own database: neither its bucket nor a refs dump has them. Take
-    them over with lakectl:
+    lakeFS keeps such rules in its own database, not in the bucket or in a refs dump. Copy them with
+    lakectl:
 
         lakectl branch-protect list lakefs://demo |
             xargs -n 1 lakecli branch-protect add lakefs://demo

@@ -452,7 +452,7 @@ def presign_set(
 
 
 def _sending(signed: PresignedUrl) -> str:
-    """Return how to upload an object to a URL, without the secret parts of the URL."""
+    """Return an instruction for uploading an object, which does not show the secret URL."""
     if signed.fields:
         return "the command behind Send, with a name in place of FILE"
     headers = "".join(f" -H {shlex.quote(': '.join(each))}" for each in signed.headers.items())

@@ -1,4 +1,4 @@
-"""``lakecli publish``."""
+"""``lakecli publish``: merge and push a branch after checks."""
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import ref_of
@@ -27,18 +27,19 @@ def publish(
     allow_empty: bool = flag("Merge even if the source has no new changes"),
     no_verify: params.NoVerify = False,
 ) -> None:
-    """Merge a ref into a branch and push it, if every check passes on the tree that it would get.
+    """Merge a ref into a branch and push the branch, if every check passes on the merged tree.
 
-    The merge is built but not made: the checks read its commit, which no branch has yet. If all
-    pass, the branch moves in the bucket and here. If somebody else moves it in the bucket
-    meanwhile, the merge is built again on top of that, and checked again unless that tree has
-    passed. If a check fails, the exit code is 15 and no branch has moved.
+    The merge commit is created before the branch moves, and the checks read this commit. If all
+    checks pass, the branch moves in the bucket and here. If somebody else moves the branch in the
+    bucket meanwhile, the merge is repeated on top of the new head, and checked again unless the
+    same tree has passed. If a check fails, the exit code is 15 and no branch has moved.
 
-    --check takes the name of a check of this machine, the setting checks.NAME; that it passed is
-    stated in the bucket, see `lakecli check run`, which also says what a check gets. Or it takes a
-    command, of which nothing is stated. Checks run in the order in which they are given.
+    The value of --check is the NAME of a setting checks.NAME of this machine, or a command. If a
+    named check passes, a statement of this is written to the bucket; `lakecli check run --help`
+    describes it, and the variables that a check gets. For a command, nothing is written. Checks run
+    in the order in which they are given.
 
-    With sync = manual, only BRANCH is fetched and pushed. Merging is as of `lakecli merge`.
+    With sync = manual, only BRANCH is fetched and pushed. The merge works as in `lakecli merge`.
 
     Examples:
         lakecli config set checks.schema "python check_schema.py"

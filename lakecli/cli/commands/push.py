@@ -1,4 +1,4 @@
-"""``lakecli push``."""
+"""``lakecli push``: push branches and tags to the bucket."""
 
 from typing import TypedDict
 
@@ -45,9 +45,9 @@ def push(
     bucket has commits that are not here, push refuses, and `lakecli pull` merges them. A tag that
     is in the bucket already is not moved. Uncommitted changes are not pushed.
 
-    --force-with-lease moves a branch or tag to a commit that is no descendant, provided that nobody
-    has moved it in the bucket since the last fetch. With --force-with-lease=COMMIT it must be at
-    COMMIT there.
+    --force-with-lease also moves a branch or tag to a commit that does not descend from its commit
+    in the bucket, provided that nobody has moved it there since the last fetch. With
+    --force-with-lease=COMMIT, it must be at COMMIT in the bucket.
 
     If a push is interrupted, the next command that uses the bucket completes the push or reports
     what became of it.

@@ -1,4 +1,4 @@
-"""``lakecli quickstart``."""
+"""``lakecli quickstart``: create a small repository, and show each command."""
 
 import os
 import shlex

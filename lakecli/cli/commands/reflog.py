@@ -1,4 +1,4 @@
-"""``lakecli reflog``."""
+"""``lakecli reflog``: show how a branch or tag moved."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -42,8 +42,8 @@ def reflog(
     A pushed branch or tag has a reflog in the bucket, which every clone sees; `lakecli gc run`
     deletes entries of more than 30 days. Moves of this clone that are not pushed come first, and
     moves from before the first push last; a clone keeps its own moves for 30 days. The number of
-    each line makes a ref: main@{0} is the current position, main@{2} the position before the last
-    two moves, and main@{2026-11-01} the position at a date.
+    each line can be used in a ref: main@{0} is the current position, main@{2} the position before
+    the last two moves, and main@{2026-11-01} the position at a date.
 
     Each line has the ref, the commit, the time, what was done, and who did it.
 

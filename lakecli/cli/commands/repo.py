@@ -1,4 +1,4 @@
-"""``lakecli repo``."""
+"""``lakecli repo``: create, list and delete repositories."""
 
 from pathlib import Path
 
@@ -29,10 +29,9 @@ def repo_create(
     """Create a repository in a storage namespace.
 
     The namespace belongs to this repository alone. The default branch gets an empty first commit. A
-    directory is created if necessary; a bucket must exist. Other objects in the namespace are left
-    alone and not versioned, which a note says; a namespace that contains that of another repository
-    is refused. If the command is interrupted, run it
-    again to finish.
+    directory is created if necessary; a bucket must exist. Other objects in the namespace are
+    neither changed nor versioned, and a note says so. A namespace that contains the namespace of
+    another repository is refused. If the command is interrupted, run it again to finish.
 
     Examples:
         lakecli repo create lakefs://demo local:///var/lake/demo
@@ -105,7 +104,7 @@ def repo_delete(context: Context, repository: RepositoryUri, *, yes: Yes = False
     """Delete a repository from this machine; the objects in its namespace stay.
 
     Branches, tags, commits and uncommitted changes are removed from this machine. Nothing is
-    deleted from the bucket or directory, and it still belongs to this repository. `lakecli undo`
+    deleted from the bucket or directory, which still belongs to this repository. `lakecli undo`
     restores everything for 30 days.
 
     Examples:

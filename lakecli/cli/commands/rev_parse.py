@@ -33,7 +33,7 @@ class ResolvedJson(TypedDict):
 
 
 class AskedRefJson(TypedDict):
-    """The answer for one requested ref; if it names no commit, only ``uri`` and ``missing``.
+    """The commit of one requested ref; if the ref names no commit, only ``uri`` and ``missing``.
 
     Attributes:
         uri: the URI as given.
@@ -70,11 +70,10 @@ def rev_parse(
     One line is printed for each ref. With --json, one object for each ref also shows the branch,
     tag or commit that the expression starts from, and the commit after each modifier.
 
-    With --stdin, one command answers for many refs. Each answer is written at once, so a program
-    can ask, read the answer and ask again. A ref that names no commit is answered by "missing" and
-    the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends the command. A
-    ref that moves is answered anew, except where a repository is read without a clone: there, each
-    ref is read once.
+    With --stdin, one command resolves many refs. Each result is written at once, so a program can
+    write a ref, read the result and write the next ref. For a ref that names no commit, the result
+    is "missing" and the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends
+    the command. A repeated ref is resolved again, unless the repository is read without a clone.
 
     Examples:
         lakecli rev-parse lakefs://demo/main
@@ -140,7 +139,7 @@ def show_commit(
 ) -> None:
     """Show one commit.
 
-    With --stat, also what it changed compared with its first parent: paths and bytes by prefix, as
+    With --stat, it also shows the changes since the first parent: paths and bytes by prefix, as
     `lakecli diff --stat` counts them.
 
     Examples:

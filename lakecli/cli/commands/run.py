@@ -19,10 +19,10 @@ from lakecli.repository.run import JobRun, Keep, OpenRun, RunOptions, Stage, run
 
 
 class RunReportJson(TypedDict):
-    """What became of a run.
+    """The result of a run.
 
     Attributes:
-        commit_id: the commit that published it; null if there was no new data.
+        commit_id: the merge commit on the destination; null if there was no new data.
     """
 
     id: str
@@ -55,13 +55,13 @@ def run(
     committed, checked and published as by `lakecli publish`, which pushes DEST; then the branch is
     removed. If the job has staged and committed nothing, that is a success, too.
 
-    The job gets the variables LAKECLI_REF, the URI of its branch, LAKECLI_BASE_URI, so that paths
-    without a URI are those of its branch, and LAKECLI_RUN_ID.
+    The job's environment has the variables LAKECLI_REF (the URI of its branch), LAKECLI_BASE_URI
+    (so that paths without a URI are paths of its branch) and LAKECLI_RUN_ID.
 
-    The exit code says what failed: 14 the job, whose own exit code is in the error, 15 a check, 16
-    a hook; 4 is a conflict with what others have published. Then nothing of it is on DEST, and the
-    branch is kept: see `lakecli run list`, `resume` and `abort`. A run that was killed does not
-    hinder the next one, which removes the killed one if it has the same --branch or --keep never.
+    The exit code says what failed: 14 the job (the error has the job's own exit code), 15 a check,
+    16 a hook; 4 is a conflict with what others have published. DEST is then unchanged, and the
+    branch is kept: see `lakecli run list`, `resume` and `abort`. A killed run does not hinder the
+    next one, which removes the killed run if it has the same --branch or --keep never.
 
     Examples:
         lakecli run lakefs://demo/main --check schema -- python load.py 2026-11-28
@@ -137,7 +137,7 @@ def _state(found: JobRun) -> str:
 
 @answers(JobRun)
 def run_show(context: Context, branch: BranchUri) -> None:
-    """Show the run that has a branch.
+    """Show a run, named by its branch.
 
     Examples:
         lakecli run show lakefs://demo/run-5f3a8c12d0be
@@ -158,7 +158,7 @@ def run_resume(context: Context, branch: BranchUri, *, no_verify: NoVerify = Fal
     """Check and publish what a job has written, if the run failed or was killed after the job.
 
     The job is not run again. What it staged is committed, its checks run, and the branch is
-    published and removed. If the job itself failed or was killed, its data may not be whole, and
+    published and removed. If the job itself failed or was killed, its data may be incomplete, and
     the run cannot be resumed.
 
     Examples:

@@ -1,4 +1,4 @@
-"""``lakecli status``."""
+"""``lakecli status``: show unpushed commits and uncommitted changes."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""``lakecli tag``."""
+"""``lakecli tag``: create, list, show and delete tags."""
 
 from lakecli.base.model import Tag
 from lakecli.base.uri import ref_of
@@ -37,7 +37,8 @@ def tag_list(
 ) -> None:
     """List the tags of a repository, ordered by name.
 
-    Without REPOSITORY, the repository of the linked directory is meant, or what `lakecli use` set.
+    REPOSITORY defaults to that of the linked directory, or else to the default set by `lakecli
+    use`.
 
     Examples:
         lakecli tag list lakefs://demo

@@ -1,9 +1,9 @@
 """Output of a command: text for people or JSON for programs on stdout, messages on stderr.
 
-A command never prints. It passes its answer both as fields and as a function that returns lines of
-text; `Output` writes one of the two forms. On a terminal, tables are aligned and at most as wide as
-the terminal. Otherwise the cells of a row are joined by tabs, as in lakectl. Long answers on a
-terminal are shown in a pager. stdout is flushed before anything is written to stderr, so that a
+A command never prints. It passes its result both as a record and as a function that returns lines
+of text; `Output` writes one of the two forms. On a terminal, tables are aligned and at most as wide
+as the terminal. Otherwise the cells of a row are joined by tabs, as in lakectl. Long output on a
+terminal is shown in a pager. stdout is flushed before anything is written to stderr, so that a
 combined log is in order.
 
 Text from a bucket is untrusted, so `Output._shown` escapes invisible characters in all text. Only
@@ -288,7 +288,7 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Without ``--json``, write lines that lakectl prints in addition to its answer."""
+        """Without ``--json``, write lines that lakectl prints in addition to the result."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")

@@ -1,9 +1,9 @@
-"""JSON answers of commands: records of the library, or classes whose names end in ``Json``.
+"""The JSON output of commands, called answers: library records, or classes named ``…Json``.
 
-The decorator `answers` declares the record that a command answers with. If this is a record of the
-library (a named tuple or a dataclass), the answer has all its fields, or the fields that `VIEWS`
-lists. If the library has no such record, the module of the command has a class whose name ends in
-``Json``; mypy compares the class with the dictionary that the command creates.
+The decorator `answers` declares the record that a command writes as JSON. If this is a record of
+the library (a named tuple or a dataclass), the answer has all its fields, or the fields that
+`VIEWS` lists. If the library has no such record, the module of the command has a class whose name
+ends in ``Json``; mypy compares the class with the dictionary that the command creates.
 `lakecli.cli.out.schemas` derives the documentation from all these classes: ``BranchStatus`` is
 documented as "branch status", and ``ListedBranchJson`` as "listed branch". Names of fields are
 snake_case. Times are datetimes and paths are bytes here; `to_json` converts both to text.
