@@ -46,7 +46,13 @@ SLOW: Final = Words(
 REFUSED: Final = Words(errors.Refused, "{host} refused the request ({code}): {what}: {text}")
 UNABLE: Final = Words(errors.Unsupported, "{host} cannot do this ({code}): {what}")
 
-BY_XML_CODE: Final = dict.fromkeys(("NoSuchUpload", "InvalidPart", "InvalidPartOrder"), NO_UPLOAD)
+
+def templates(*rows: tuple[Words, str]) -> dict[str, Words]:
+    """Return error templates by name; a row has a template and names, separated by spaces."""
+    return {name: words for words, names in rows for name in names.split()}
+
+
+BY_XML_CODE: Final = templates((NO_UPLOAD, "NoSuchUpload InvalidPart InvalidPartOrder"))
 """Templates by error code, for the codes that S3's API shares with Google's XML API."""
 
 BY_STATUS: Final = {404: MISSING, 405: UNABLE, 408: BUSY, 412: LOST, 429: BUSY, 501: UNABLE}

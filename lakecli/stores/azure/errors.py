@@ -7,22 +7,9 @@ from typing import Any
 
 from lakecli.base.model import Demand
 from lakecli.errors import LakeError, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.stores import cloud_errors
 from lakecli.stores.azure.credentials import HOW_TO_LOG_IN, KEY
-from lakecli.stores.cloud_errors import (
-    ARCHIVED,
-    BROKEN,
-    BUSY,
-    BY_STATUS,
-    GARBLED,
-    LOST,
-    MISSING,
-    REFUSED,
-    SILENT,
-    Translator,
-    Words,
-    one_line,
-    permission_hint,
-)
+from lakecli.stores.cloud_errors import Translator, Words, one_line, permission_hint, templates
 from lakecli.stores.contract import BucketNotFound, ConditionFailed, NotAllowed
 
 _DENIED = Words(
@@ -54,51 +41,35 @@ _OTHER_SCOPE = _DENIED._replace(
 )
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 
-_BY_CODE = {
-    "AuthenticationFailed": _BAD_LOGIN,
-    "BlobAlreadyExists": LOST,
-    "BlobArchived": ARCHIVED,
-    "BlobBeingRehydrated": ARCHIVED,
-    "BlobNotFound": MISSING,
-    "BlobUsesCustomerSpecifiedEncryption": _OTHER_SCOPE,
-    "CannotVerifyCopySource": MISSING,
-    "ConditionNotMet": LOST,
-    "ContainerBeingDeleted": _NO_BUCKET,
-    "ContainerDisabled": _DENIED,
-    "ContainerNotFound": _NO_BUCKET,
-    "Crc64Mismatch": GARBLED,
-    "InvalidAuthenticationInfo": _BAD_LOGIN,
-    "InvalidBlockList": _OVERTAKEN,
-    "InvalidResourceName": _BAD_NAME,
-    "InvalidUri": _BAD_NAME,
-    "KeyBasedAuthenticationNotPermitted": _NO_KEYS,
-    "LeaseIdMissing": REFUSED,
-    "LeaseIdMismatchWithBlobOperation": REFUSED,
-    "Md5Mismatch": GARBLED,
-    "NoAuthenticationInformation": _BAD_LOGIN,
-    "OutOfRangeInput": _BAD_NAME,
-    "PendingCopyOperation": BUSY,
-    "PublicAccessNotPermitted": _DENIED,
-    "RequestForbiddenByContainerEncryptionPolicy": _OTHER_SCOPE,
-    "TargetConditionNotMet": LOST,
-    "UnauthorizedBlobOverwrite": LOST,
-}
-_BY_CLASS = {
-    "AzureError": Words(Refused, "the SDK of Azure refused the request ({code}): {text}"),
-    "AzureSigningError": Words(
-        PermissionDenied, "the key of the storage account is malformed", HOW_TO_LOG_IN
-    ),
-    "ClientAuthenticationError": Words(
-        PermissionDenied, "no credentials for the storage account {account!r}", HOW_TO_LOG_IN
-    ),
-    "DecodeError": BROKEN,
-    "HttpResponseError": BROKEN,  # without a response: the connection broke
-    "IncompleteReadError": BROKEN,
-    "ServiceRequestError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
-    "ServiceRequestTimeoutError": SILENT,
-    "ServiceResponseError": BROKEN,
-    "ServiceResponseTimeoutError": SILENT,
-}
+_BY_CODE = templates(
+    (cloud_errors.ARCHIVED, "BlobArchived BlobBeingRehydrated"),
+    (cloud_errors.BUSY, "PendingCopyOperation"),
+    (cloud_errors.GARBLED, "Crc64Mismatch Md5Mismatch"),
+    (cloud_errors.LOST, "BlobAlreadyExists ConditionNotMet TargetConditionNotMet"),
+    (cloud_errors.LOST, "UnauthorizedBlobOverwrite"),
+    (cloud_errors.MISSING, "BlobNotFound CannotVerifyCopySource"),
+    (cloud_errors.REFUSED, "LeaseIdMissing LeaseIdMismatchWithBlobOperation"),
+    (_BAD_LOGIN, "AuthenticationFailed InvalidAuthenticationInfo NoAuthenticationInformation"),
+    (_BAD_NAME, "InvalidResourceName InvalidUri OutOfRangeInput"),
+    (_DENIED, "ContainerDisabled PublicAccessNotPermitted"),
+    (_NO_BUCKET, "ContainerBeingDeleted ContainerNotFound"),
+    (_NO_KEYS, "KeyBasedAuthenticationNotPermitted"),
+    (_OTHER_SCOPE, "BlobUsesCustomerSpecifiedEncryption"),
+    (_OTHER_SCOPE, "RequestForbiddenByContainerEncryptionPolicy"),
+    (_OVERTAKEN, "InvalidBlockList"),
+)
+_NO_LOGIN = "no credentials for the storage account {account!r}"
+_BAD_KEY = "the key of the storage account is malformed"
+
+_BY_CLASS = templates(
+    (Words(PermissionDenied, _BAD_KEY, HOW_TO_LOG_IN), "AzureSigningError"),
+    (Words(PermissionDenied, _NO_LOGIN, HOW_TO_LOG_IN), "ClientAuthenticationError"),
+    (Words(Refused, "the SDK of Azure refused the request ({code}): {text}"), "AzureError"),
+    (Words(Unreachable, "{host} does not answer: {what}", "{again}"), "ServiceRequestError"),
+    (cloud_errors.SILENT, "ServiceRequestTimeoutError ServiceResponseTimeoutError"),
+    # `HttpResponseError` is raised without a response if the connection broke.
+    (cloud_errors.BROKEN, "DecodeError HttpResponseError IncompleteReadError ServiceResponseError"),
+)
 
 NOT_COPIED = Words(Unreachable, "{host} did not finish a copy ({code}): {what}", "{again}")
 
@@ -109,7 +80,7 @@ class AzureTranslator(Translator):
     again = "wait and repeat the command, or check the account's name and the network"
     by_class = _BY_CLASS
     by_code = _BY_CODE
-    by_status = BY_STATUS | {401: _BAD_LOGIN, 403: _DENIED._replace(error=NotAllowed)}
+    by_status = cloud_errors.BY_STATUS | {401: _BAD_LOGIN, 403: _DENIED._replace(error=NotAllowed)}
     order_hint = "use a storage account without a hierarchical namespace"
 
     def __init__(self, account: str, container: str, host: Callable[[], str]) -> None:
@@ -126,12 +97,14 @@ class AzureTranslator(Translator):
         code = getattr(error, "error_code", None)
         code = str(getattr(code, "value", code) or "")
         words = self.words_of(code, status)
-        if words is MISSING and (may_be_absent or not key):
-            words = LOST if may_be_absent else _NO_BUCKET
+        if words is cloud_errors.MISSING and (may_be_absent or not key):
+            words = cloud_errors.LOST if may_be_absent else _NO_BUCKET
         text = one_line(str(error.message).partition("\n")[0])
-        if words is REFUSED and "contentMD5" in text:  # the emulator has no code for it
-            words = GARBLED
-        details = self._of_archive(code, key) if words is ARCHIVED else {}
+        if (
+            words is cloud_errors.REFUSED and "contentMD5" in text
+        ):  # the emulator has no code for it
+            words = cloud_errors.GARBLED
+        details = self._of_archive(code, key) if words is cloud_errors.ARCHIVED else {}
         return self.error(words, key, code=code or str(status), text=text, **details)
 
     def _of_archive(self, code: str, key: str) -> dict[str, str]:

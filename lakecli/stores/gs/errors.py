@@ -11,20 +11,8 @@ from typing import Any
 
 from lakecli.base.model import Demand
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Unreachable, UsageError
-from lakecli.stores.cloud_errors import (
-    BROKEN,
-    BUSY,
-    BY_STATUS,
-    BY_XML_CODE,
-    DAMAGED,
-    GARBLED,
-    MISSING,
-    SILENT,
-    Translator,
-    Words,
-    one_line,
-    permission_hint,
-)
+from lakecli.stores import cloud_errors
+from lakecli.stores.cloud_errors import Translator, Words, one_line, permission_hint, templates
 from lakecli.stores.contract import BucketNotFound, NotAllowed
 
 TRANSIENT_STATUS = frozenset({408, 429, 500, 502, 503, 504})
@@ -42,11 +30,10 @@ _NO_BUCKET = Words(
     "create it, for example with `gcloud storage buckets create {bucket}`, or correct the URI",
 )
 VANISHED = Words(Unreachable, "{host} lost an unfinished upload: {what}", "repeat the command")
-_BY_STATUS = {
-    **BY_STATUS,
+_BY_STATUS = cloud_errors.BY_STATUS | {
     401: _DENIED,
     403: _DENIED._replace(error=NotAllowed),
-    409: BUSY,  # another write of the object is in progress, and may still fail
+    409: cloud_errors.BUSY,  # another write of the object is in progress, and may still fail
     410: VANISHED,
 }
 
@@ -58,34 +45,28 @@ _NO_ENDPOINT = Words(
     UsageError, "STORAGE_EMULATOR_HOST is not the URL of a server", "http://HOST:PORT, or unset it"
 )
 
-_BY_CLASS = {
-    "ChunkedEncodingError": BROKEN,
-    "ConnectionError": _MUTE,
-    "ConnectTimeout": _MUTE,
-    "DataCorruption": Words(
-        IntegrityError, "{host} sent or kept other bytes than its checksum says: {what}", DAMAGED
-    ),
-    "DefaultCredentialsError": _NO_CREDENTIALS,
-    "GoogleAuthError": Words(
-        PermissionDenied, "cannot log in to Google Cloud Storage: {text}", _LOG_IN
-    ),
-    "HTTPError": BROKEN,  # urllib3's
-    "InvalidResponse": BUSY,
-    "InvalidSchema": _NO_ENDPOINT,
-    "InvalidURL": _NO_ENDPOINT,
-    "MissingSchema": _NO_ENDPOINT,
-    "MutualTLSChannelError": Words(
-        PermissionDenied, "cannot use the client certificate: {text}", _LOG_IN
-    ),
-    "ReadTimeout": SILENT,
-    "RefreshError": Words(
-        PermissionDenied,
-        "the credentials for Google Cloud Storage have expired, or are not accepted: {text}",
-        _LOG_IN,
-    ),
-    "RequestException": BROKEN,
-    "TransportError": Words(Unreachable, "cannot reach Google to log in", "{again}"),
-}
+_DAMAGED = Words(
+    IntegrityError,
+    "{host} sent or kept other bytes than its checksum says: {what}",
+    cloud_errors.DAMAGED,
+)
+_EXPIRED = "the credentials for Google Cloud Storage have expired, or are not accepted: {text}"
+_NO_LOGIN = "cannot log in to Google Cloud Storage: {text}"
+_NO_CERTIFICATE = "cannot use the client certificate: {text}"
+
+_BY_CLASS = templates(
+    (Words(Unreachable, "cannot reach Google to log in", "{again}"), "TransportError"),
+    (cloud_errors.BROKEN, "ChunkedEncodingError HTTPError RequestException"),
+    (cloud_errors.BUSY, "InvalidResponse"),
+    (cloud_errors.SILENT, "ReadTimeout"),
+    (_DAMAGED, "DataCorruption"),
+    (_MUTE, "ConnectionError ConnectTimeout"),
+    (_NO_CREDENTIALS, "DefaultCredentialsError"),
+    (_NO_CREDENTIALS._replace(message=_EXPIRED), "RefreshError"),
+    (_NO_CREDENTIALS._replace(message=_NO_CERTIFICATE), "MutualTLSChannelError"),
+    (_NO_CREDENTIALS._replace(message=_NO_LOGIN), "GoogleAuthError"),
+    (_NO_ENDPOINT, "InvalidSchema InvalidURL MissingSchema"),
+)
 
 _NO_PAYER = _DENIED._replace(
     hint=f"to pay for the requests to it, add {{bucket}}=PROJECT to the setting {Demand.GS_PROJECT}"
@@ -114,7 +95,9 @@ class GsTranslator(Translator):
 
     again = "wait and repeat the command, or check the network and STORAGE_EMULATOR_HOST"
     by_class = _BY_CLASS
-    by_code = BY_XML_CODE | dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded"), BUSY)
+    by_code = cloud_errors.BY_XML_CODE | templates(
+        (cloud_errors.BUSY, "rateLimitExceeded userRateLimitExceeded")
+    )
     by_status = _BY_STATUS
     order_hint = "use a server that lists in byte order"
 
@@ -130,8 +113,8 @@ class GsTranslator(Translator):
         reason, text = _explained(error)
         words = self.words_of(reason, status)
         if status == HTTPStatus.BAD_REQUEST and _MISMATCH.search(text):
-            words = GARBLED
-        elif words is MISSING and (may_be_absent or not key):
+            words = cloud_errors.GARBLED
+        elif words is cloud_errors.MISSING and (may_be_absent or not key):
             words = _NO_BUCKET
         if status in _DEMANDING:
             words = next((known for said, known in _BY_TEXT if said.search(text)), words)

@@ -5,32 +5,10 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from lakecli.errors import (
-    IntegrityError,
-    LakeError,
-    PermissionDenied,
-    Refused,
-    Unreachable,
-    Unsupported,
-    UsageError,
-)
-from lakecli.stores.cloud_errors import (
-    ARCHIVED,
-    BROKEN,
-    BUSY,
-    BY_STATUS,
-    BY_XML_CODE,
-    DAMAGED,
-    GARBLED,
-    LOST,
-    MISSING,
-    NO_UPLOAD,
-    SILENT,
-    Translator,
-    Words,
-    one_line,
-    permission_hint,
-)
+from lakecli import errors
+from lakecli.errors import LakeError, PermissionDenied, Refused, Unreachable, UsageError
+from lakecli.stores import cloud_errors
+from lakecli.stores.cloud_errors import Translator, Words, one_line, permission_hint, templates
 from lakecli.stores.contract import BucketNotFound, NotAllowed
 
 if TYPE_CHECKING:
@@ -40,28 +18,23 @@ _NO_CREDENTIALS = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run `aws configure`"
 )
 _RENEW = "log in again, for example with `aws sso login`, or set a fresh AWS_SESSION_TOKEN"
-_CLOCK = "set the clock of this machine"
-
 _BARE = "set AWS_REGION to the region of the bucket, and check that the credentials are valid"
 _NAME = "see whether the server takes an object of this name"
 _CREATES = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
 
 _CREDENTIALS = {
     "AuthorizationHeaderMalformed": "set AWS_REGION to the region of the bucket",
-    "ExpiredToken": _RENEW,
-    "ExpiredTokenException": _RENEW,
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID or AWS_PROFILE, and AWS_ENDPOINT_URL",
-    "InvalidToken": _RENEW,
-    "RequestExpired": _CLOCK,
-    "RequestTimeTooSkewed": _CLOCK,
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, or the profile it comes from",
-    "TokenRefreshRequired": _RENEW,
+    **dict.fromkeys(("RequestExpired", "RequestTimeTooSkewed"), "set the clock of this machine"),
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException"), _RENEW),
+    **dict.fromkeys(("InvalidToken", "TokenRefreshRequired"), _RENEW),
 }
 
 
 _DENIED = Words(PermissionDenied, "{host} refused {operation} ({code}): {what}: {text}", "{action}")
 _NOT_ALLOWED = _DENIED._replace(error=NotAllowed)
-_UNABLE = Words(Unsupported, "{host} cannot do {operation} ({code}): {what}")
+_UNABLE = Words(errors.Unsupported, "{host} cannot do {operation} ({code}): {what}")
 _NO_BUCKET = Words(
     BucketNotFound,
     "no such bucket at {host}: {bucket}",
@@ -75,41 +48,34 @@ _ELSEWHERE = Words(
 )
 _REFUSED = Words(Refused, "{host} refused {operation}: {code}, {text}: {what}")
 
-_BY_CODE = {
-    **BY_XML_CODE,
-    "400": Words(  # a response without a body that would say why
-        Refused, "{host} refused {operation}: {code}, {text}: {what}", "{action}"
-    ),
-    "BadDigest": GARBLED,
-    "ConditionalRequestConflict": BUSY,
-    "InsufficientStorage": _FULL,
-    "InvalidDigest": GARBLED,
-    "InvalidObjectState": ARCHIVED,
-    "KeyTooLongError": Words(UsageError, "key too long for {host}: {what}"),
-    "NoSuchBucket": _NO_BUCKET,
-    "NotImplemented": _UNABLE,
-    "ObjectNotInActiveTierError": ARCHIVED,
-    "OperationAborted": BUSY,
-    "PermanentRedirect": _ELSEWHERE,
-    "QuotaExceeded": _FULL,
-    "RequestTimeout": BUSY,
-    "SlowDown": BUSY,
-    "XAmzContentSHA256Mismatch": GARBLED,
-    "XMinioStorageFull": _FULL,
-    **dict.fromkeys(_CREDENTIALS, _DENIED),
-}
+_BY_CODE = cloud_errors.BY_XML_CODE | templates(
+    (_REFUSED._replace(hint="{action}"), "400"),  # a response without a body that would say why
+    (cloud_errors.ARCHIVED, "InvalidObjectState ObjectNotInActiveTierError"),
+    (cloud_errors.BUSY, "ConditionalRequestConflict OperationAborted RequestTimeout SlowDown"),
+    (cloud_errors.GARBLED, "BadDigest InvalidDigest XAmzContentSHA256Mismatch"),
+    (_DENIED, " ".join(_CREDENTIALS)),
+    (_ELSEWHERE, "PermanentRedirect"),
+    (_FULL, "InsufficientStorage QuotaExceeded XMinioStorageFull"),
+    (_NO_BUCKET, "NoSuchBucket"),
+    (_UNABLE, "NotImplemented"),
+    (Words(UsageError, "key too long for {host}: {what}"), "KeyTooLongError"),
+)
 _BY_STATUS = {
-    **BY_STATUS,
+    **cloud_errors.BY_STATUS,
     **dict.fromkeys((301, 302, 307, 308), _ELSEWHERE),
     401: _DENIED,
     403: _NOT_ALLOWED,
     **dict.fromkeys((405, 501), _UNABLE),
-    409: BUSY,  # another write of the object is in progress, and may still fail
+    409: cloud_errors.BUSY,  # another write of the object is in progress, and may still fail
     507: _FULL,
 }
 _CONDITION_STATUS = frozenset({404, 409, 412})
 
-_DAMAGED = Words(IntegrityError, "{host} sent other bytes than its checksum says: {what}", DAMAGED)
+_DAMAGED = Words(
+    errors.IntegrityError,
+    "{host} sent other bytes than its checksum says: {what}",
+    cloud_errors.DAMAGED,
+)
 _LOGGED_OUT = Words(PermissionDenied, "cannot get credentials for S3 ({code})", _RENEW)
 _MISCONFIGURED = Words(
     PermissionDenied, "cannot use the AWS configuration: {text}", "check AWS_PROFILE, ~/.aws/config"
@@ -133,34 +99,23 @@ def reading_settings() -> Iterator[None]:
         ) from error
 
 
+_NO_KEYS = Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS)
+_NOT_OF_S3 = "{host} sent an answer that cannot be used, it is not of S3: {what}"
+
 # By the name of the SDK's class or of its nearest base, so that the SDK need not be imported.
-_BY_CLASS = {
-    "BotoCoreError": Words(Refused, "the S3 SDK refused the request ({code}): {text}"),
-    "ChecksumError": _DAMAGED,
-    "ConfigNotFound": _MISCONFIGURED,
-    "ConfigParseError": _MISCONFIGURED,
-    "ConnectTimeoutError": SILENT,
-    "ConnectionError": BROKEN,
-    "CredentialRetrievalError": _LOGGED_OUT,
-    "EndpointConnectionError": Words(Unreachable, "{host} does not answer: {what}", "{again}"),
-    "FlexibleChecksumError": _DAMAGED,
-    "HTTPClientError": BROKEN,
-    "IncompleteReadError": BROKEN,
-    "InvalidConfigError": _MISCONFIGURED,
-    "LoginError": _LOGGED_OUT,
-    "NoCredentialsError": Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS),
-    "ParamValidationError": Words(UsageError, "S3 cannot take this request: {what}: {text}"),
-    "PartialCredentialsError": Words(
-        PermissionDenied, "the credentials for S3 are incomplete", _NO_CREDENTIALS
-    ),
-    "ProfileNotFound": _MISCONFIGURED,
-    "ReadTimeoutError": SILENT,
-    "ResponseParserError": Words(
-        Unreachable, "{host} sent an answer that cannot be used, it is not of S3: {what}", "{again}"
-    ),
-    "SSOError": _LOGGED_OUT,
-    "TokenRetrievalError": _LOGGED_OUT,
-}
+_BY_CLASS = templates(
+    (Words(Refused, "the S3 SDK refused the request ({code}): {text}"), "BotoCoreError"),
+    (Words(UsageError, "S3 cannot take this request: {what}: {text}"), "ParamValidationError"),
+    (Words(Unreachable, "{host} does not answer: {what}", "{again}"), "EndpointConnectionError"),
+    (Words(Unreachable, _NOT_OF_S3, "{again}"), "ResponseParserError"),
+    (cloud_errors.BROKEN, "ConnectionError HTTPClientError IncompleteReadError"),
+    (cloud_errors.SILENT, "ConnectTimeoutError ReadTimeoutError"),
+    (_DAMAGED, "ChecksumError FlexibleChecksumError"),
+    (_LOGGED_OUT, "CredentialRetrievalError LoginError SSOError TokenRetrievalError"),
+    (_MISCONFIGURED, "ConfigNotFound ConfigParseError InvalidConfigError ProfileNotFound"),
+    (_NO_KEYS, "NoCredentialsError"),
+    (_NO_KEYS._replace(message="the credentials for S3 are incomplete"), "PartialCredentialsError"),
+)
 
 
 def status_of(error: "ClientError") -> int:
@@ -181,7 +136,7 @@ class S3Translator(Translator):
 
     def refused_object(self, code: str, key: str, text: str) -> LakeError:
         """Return the error for one object that a batch of deletions could not delete."""
-        words = _NOT_ALLOWED if code == "AccessDenied" else _BY_CODE.get(code, BUSY)
+        words = _NOT_ALLOWED if code == "AccessDenied" else _BY_CODE.get(code, cloud_errors.BUSY)
         text = one_line(text)
         return self.error(words, key, text=text, **_explained("DeleteObjects", code, text))
 
@@ -193,13 +148,14 @@ class S3Translator(Translator):
         details = error.response.get("Error", {})
         code = str(details.get("Code") or status)
         words = self.words_of(code, status)
-        if may_be_absent and status in _CONDITION_STATUS and words not in {_NO_BUCKET, NO_UPLOAD}:
-            words = LOST
-        elif words is MISSING and not key:
+        is_lost = may_be_absent and status in _CONDITION_STATUS
+        if is_lost and words not in {_NO_BUCKET, cloud_errors.NO_UPLOAD}:
+            words = cloud_errors.LOST
+        elif words is cloud_errors.MISSING and not key:
             words = _NO_BUCKET
         text = one_line(str(details.get("Message") or ""))
         explained = _explained(error.operation_name, code, text)
-        if words is ARCHIVED:
+        if words is cloud_errors.ARCHIVED:
             explained |= self._of_archive(details, key)
         return self.error(words, key, text=text, **explained)
 
