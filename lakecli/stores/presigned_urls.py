@@ -104,11 +104,18 @@ _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
 class V4(NamedTuple):
-    """The names that differ between Amazon's and Google's V4 signing."""
+    """A variant of V4 signing, Amazon's or Google's, and who signs.
+
+    Attributes:
+        name: access key ID, or e-mail address of the account, that signs.
+        region: region of the bucket.
+    """
 
     algorithm: str
     prefix: str
     service: str
+    name: str = ""
+    region: str = ""
 
 
 def lifetime_of(method: str, expires_in: timedelta, *, longest: timedelta) -> timedelta:
@@ -179,12 +186,9 @@ def end_of_request(headers: Mapping[str, str], payload: str) -> str:
 def v4_url(
     v4: V4,
     request: PresignRequest,
-    *,
-    name: str,
-    region: str,
     url: str,
-    start: datetime,
-    lifetime: timedelta,
+    period: tuple[datetime, timedelta],
+    *,
     parameters: Mapping[str, str],
     put_headers: Mapping[str, str],
 ) -> tuple[PresignedUrl, str, str]:
@@ -192,7 +196,7 @@ def v4_url(
 
     Args:
         url: URL of the object, percent-encoded.
-        start: the moment of signing, in UTC.
+        period: the moment of signing, in UTC, and the lifetime of the URL.
         parameters: further parameters of the query; parameters with an empty value are omitted.
     """
     headers: dict[str, str] = {}
@@ -207,9 +211,9 @@ def v4_url(
     signed = {"host": _host_of(url[:at])} | {
         header.lower(): value for header, value in headers.items()
     }
-    seconds = int(lifetime.total_seconds())
-    moment, scope = moment_and_scope(int(start.timestamp()), region, v4.service)
-    shared = _shared_query(v4, f"{name}/{scope}", moment, seconds, ";".join(sorted(signed)))
+    start, seconds = period[0], int(period[1].total_seconds())
+    moment, scope = moment_and_scope(int(start.timestamp()), v4.region, v4.service)
+    shared = _shared_query(v4, scope, moment, seconds, ";".join(sorted(signed)))
     said = response_headers(request).items()
     of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
     # No name is a prefix of another, so sorting the pairs sorts them by name.
@@ -244,15 +248,13 @@ def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]
 
 
 @lru_cache(16)
-def _shared_query(
-    v4: V4, credential: str, moment: str, seconds: int, signed_headers: str
-) -> list[str]:
+def _shared_query(v4: V4, scope: str, moment: str, seconds: int, headers: str) -> list[str]:
     """Return the parts of the query that are the same for all objects."""
     query = {
         "Algorithm": v4.algorithm,
-        "Credential": credential,
+        "Credential": f"{v4.name}/{scope}",
         "Date": moment,
         "Expires": str(seconds),
-        "SignedHeaders": signed_headers,
+        "SignedHeaders": headers,
     }
     return [f"{v4.prefix}{each}={_quoted(value)}" for each, value in query.items()]

@@ -36,7 +36,7 @@ SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _UNKNOWN = "the application default credentials"
 
-GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request")
+GOOG4: Final = V4("GOOG4-RSA-SHA256", "X-Goog-", "storage/goog4_request", region="auto")
 DEFAULT_DOMAIN: Final = "googleapis.com"
 VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 

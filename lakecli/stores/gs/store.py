@@ -216,13 +216,10 @@ class GsStore(MatchingCloudStore["GsClient"]):
         longest = signer.longest
         lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
         unsigned, _, text = presigned_urls.v4_url(
-            GOOG4,
+            GOOG4._replace(name=signer.email),
             request,
-            name=signer.email,
-            region="auto",
-            url=f"{endpoint}/{self.bucket}/{quoted_path(self.full(key))}",
-            start=now.astimezone(UTC).replace(microsecond=0),
-            lifetime=lifetime,
+            f"{endpoint}/{self.bucket}/{quoted_path(self.full(key))}",
+            (now.astimezone(UTC).replace(microsecond=0), lifetime),
             parameters={
                 "generation": str(generation_of(version_id) or ""),
                 "userProject": self.project,

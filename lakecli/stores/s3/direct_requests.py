@@ -31,7 +31,7 @@ from lakecli.stores.cloud_errors import MISSING, Translator
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
-from lakecli.stores.s3.signing import UNSIGNED, signed_headers
+from lakecli.stores.s3.signing import UNSIGNED, S3Signer
 
 if TYPE_CHECKING:
     from lakecli.stores.s3.direct_http import DirectHttp, HttpResponse
@@ -258,16 +258,10 @@ class DirectRequests:
         payload: str = _EMPTY_SHA256,
     ) -> HttpResponse | None:
         """Return the response, or ``None`` if the SDK has to send the request."""
-        sent = signed_headers(
-            settings.keys(),
-            settings.config.region,
-            time.time(),  # noqa: TID251 - signatures are made for the real time, as the SDK's
-            method=method,
-            path=path,
-            query=query,
-            headers={"host": settings.url.netloc, **headers, **self._connection.demands.of_all},
-            payload=payload,
-        )
+        signer = S3Signer(settings.keys(), settings.config.region, self._connection.demands)
+        headers = {"host": settings.url.netloc, **headers}
+        now = time.time()  # noqa: TID251 - signatures are made for the real time, as the SDK's
+        sent = signer.headers(method, path, query, headers, payload=payload, now=now)
         target = f"{path}?{query}" if query else path
         answer = settings.http.send(method, target, sent, body, limit=limit)
         if answer is None:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from hmac import digest
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.errors import PermissionDenied
 from lakecli.stores import presigned_urls
-from lakecli.stores.presigned_urls import PresignedUrl
+from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest, moment_and_scope
 from lakecli.stores.s3.settings import NO_DEMANDS, AccessKeys, S3Demands
 
 AWS4: Final = presigned_urls.V4("AWS4-HMAC-SHA256", "X-Amz-", "s3/aws4_request")
@@ -26,105 +26,6 @@ LONGEST_SESSION: Final = timedelta(hours=36)
 """The longest lifetime of temporary AWS credentials (GetSessionToken, GetFederationToken)."""
 
 
-def signed_url(
-    keys: AccessKeys,
-    request: presigned_urls.PresignRequest,
-    *,
-    url: str,
-    region: str,
-    now: datetime,
-    demands: S3Demands = NO_DEMANDS,
-    version_id: str = "",
-) -> PresignedUrl:
-    """Return the signed URL of an object.
-
-    Args:
-        keys: the keys that sign; the holder of the URL gets their permissions for this object. Keys
-            with a token and an unknown time of expiry are treated as if they expired after
-            `LONGEST_SESSION`.
-        url: URL of the object, percent-encoded.
-        version_id: ID of the version that the URL reads; ``""`` for the current object.
-
-    Raises:
-        UsageError: the method is not GET or PUT, or the lifetime is shorter than a second.
-        PermissionDenied: the credentials have expired.
-    """
-    start, lifetime = _start_and_lifetime(keys, request, now)
-    made, scope, text = presigned_urls.v4_url(
-        AWS4,
-        request,
-        name=keys.access_key,
-        region=region,
-        url=url,
-        start=start,
-        lifetime=lifetime,
-        parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id, **demands.of_all},
-        put_headers=demands.of_writes,
-    )
-    return made._replace(url=made.url + signature(keys.secret_key, scope, text))
-
-
-def _start_and_lifetime(
-    keys: AccessKeys, request: presigned_urls.PresignRequest, now: datetime
-) -> tuple[datetime, timedelta]:
-    longest = LONGEST_SESSION if keys.token and keys.expires_at is None else presigned_urls.LONGEST
-    lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
-    start = now.astimezone(UTC).replace(microsecond=0)
-    if keys.expires_at is not None:
-        lifetime = min(lifetime, keys.expires_at - start)
-    if lifetime < timedelta(seconds=1):
-        raise PermissionDenied(
-            "cannot presign, the credentials for S3 have expired",
-            hint="log in again, or set a fresh AWS_SESSION_TOKEN",
-        )
-    return start, lifetime
-
-
-def signed_form(
-    keys: AccessKeys,
-    request: presigned_urls.PresignRequest,
-    *,
-    url: str,
-    bucket: str,
-    key: str,
-    region: str,
-    now: datetime,
-    demands: S3Demands,
-) -> PresignedUrl:
-    """Return a form (``POST``) that uploads an object: on S3, only a form can limit the size.
-
-    Args:
-        keys: the keys that sign; the holder of the form gets their permissions for this object.
-
-    Raises:
-        UsageError: the lifetime is shorter than a second.
-        PermissionDenied: the credentials have expired.
-    """
-    start, lifetime = _start_and_lifetime(keys, request, now)
-    end = start + timedelta(seconds=int(lifetime.total_seconds()))
-    moment, scope = presigned_urls.moment_and_scope(int(start.timestamp()), region, AWS4.service)
-    fields = {
-        "key": key,
-        "x-amz-algorithm": AWS4.algorithm,
-        "x-amz-credential": f"{keys.access_key}/{scope}",
-        "x-amz-date": moment,
-        **({"x-amz-security-token": keys.token} if keys.token else {}),
-        **demands.of_writes,
-        **demands.of_all,
-    }
-    policy = {
-        "expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}",
-        "conditions": [
-            {"bucket": bucket},
-            *({name: value} for name, value in fields.items()),
-            ["content-length-range", 0, request.max_size],
-        ],
-    }
-    text = b64encode(json.dumps(policy).encode()).decode()
-    made = signature(keys.secret_key, scope, text)
-    return PresignedUrl(url, end, fields=fields | {"policy": text, "x-amz-signature": made})
-
-
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 """Stands for the digest of a body that is not signed, because it is protected in another way."""
 
@@ -132,38 +33,127 @@ _UNSIGNED_HEADERS: Final = {"Accept-Encoding": "identity", "User-Agent": "lakecl
 """Headers that are not signed, because proxies may change them."""
 
 
-def signed_headers(
-    keys: AccessKeys,
-    region: str,
-    now: float,
-    *,
-    method: str,
-    path: str,
-    query: str,
-    headers: Mapping[str, str],
-    payload: str,
-) -> dict[str, str]:
-    """Return the headers to send with a request, including its signature.
+class S3Signer(NamedTuple):
+    """Signs with keys, for a bucket; the holder of a URL or form gets the keys' permissions.
 
-    Args:
-        now: the moment of signing, in seconds since 1970.
-        path: path of the URL, percent-encoded.
-        query: query of the URL, sorted and percent-encoded.
-        headers: the request's own headers by lower-case names, including ``host``.
-        payload: SHA-256 of the body in hex, or `UNSIGNED`.
+    Attributes:
+        keys: the keys that sign. Keys with a token and an unknown time of expiry are treated as if
+            they expired after `LONGEST_SESSION`.
+        region: region of the bucket.
+        demands: the requirements of the bucket for requests.
     """
-    moment, scope = presigned_urls.moment_and_scope(int(now), region, AWS4.service)
-    named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
-    if keys.token:
-        named["x-amz-security-token"] = keys.token
-    canonical = f"{method}\n{path}\n{query}\n{presigned_urls.end_of_request(named, payload)}"
-    made = signature(keys.secret_key, scope, text_to_sign(canonical, moment, scope))
-    authorization = (
-        f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
-        f"SignedHeaders={';'.join(sorted(named))}, Signature={made}"
-    )
-    sent = {name.title(): value for name, value in named.items()}
-    return sent | _UNSIGNED_HEADERS | {"Authorization": authorization}
+
+    keys: AccessKeys
+    region: str
+    demands: S3Demands = NO_DEMANDS
+
+    def url(
+        self, request: PresignRequest, url: str, now: datetime, version_id: str = ""
+    ) -> PresignedUrl:
+        """Return the signed URL of an object.
+
+        Args:
+            url: URL of the object, percent-encoded.
+            version_id: ID of the version that the URL reads; ``""`` for the current object.
+
+        Raises:
+            UsageError: the method is not GET or PUT, or the lifetime is shorter than a second.
+            PermissionDenied: the credentials have expired.
+        """
+        keys, of_all = self.keys, self.demands.of_all
+        made, scope, text = presigned_urls.v4_url(
+            AWS4._replace(name=keys.access_key, region=self.region),
+            request,
+            url,
+            self._period(request, now),
+            parameters={"X-Amz-Security-Token": keys.token, "versionId": version_id, **of_all},
+            put_headers=self.demands.of_writes,
+        )
+        return made._replace(url=made.url + signature(keys.secret_key, scope, text))
+
+    def _period(self, request: PresignRequest, now: datetime) -> tuple[datetime, timedelta]:
+        """Return the moment of signing, and the lifetime of the signature."""
+        keys = self.keys
+        is_unknown = keys.token and keys.expires_at is None
+        longest = LONGEST_SESSION if is_unknown else presigned_urls.LONGEST
+        lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
+        start = now.astimezone(UTC).replace(microsecond=0)
+        if keys.expires_at is not None:
+            lifetime = min(lifetime, keys.expires_at - start)
+        if lifetime < timedelta(seconds=1):
+            raise PermissionDenied(
+                "cannot presign, the credentials for S3 have expired",
+                hint="log in again, or set a fresh AWS_SESSION_TOKEN",
+            )
+        return start, lifetime
+
+    def form(
+        self, request: PresignRequest, url: str, bucket: str, key: str, now: datetime
+    ) -> PresignedUrl:
+        """Return a form (``POST``) that uploads an object: on S3, only a form can limit the size.
+
+        Args:
+            url: URL of the bucket, percent-encoded.
+
+        Raises:
+            UsageError: the lifetime is shorter than a second.
+            PermissionDenied: the credentials have expired.
+        """
+        keys, (start, lifetime) = self.keys, self._period(request, now)
+        end = start + timedelta(seconds=int(lifetime.total_seconds()))
+        moment, scope = moment_and_scope(int(start.timestamp()), self.region, AWS4.service)
+        fields = {
+            "key": key,
+            "x-amz-algorithm": AWS4.algorithm,
+            "x-amz-credential": f"{keys.access_key}/{scope}",
+            "x-amz-date": moment,
+            **({"x-amz-security-token": keys.token} if keys.token else {}),
+            **self.demands.of_writes,
+            **self.demands.of_all,
+        }
+        limit = ["content-length-range", 0, request.max_size]
+        named = ({name: value} for name, value in fields.items())
+        policy = {
+            "expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}",
+            "conditions": [{"bucket": bucket}, *named, limit],
+        }
+        text = b64encode(json.dumps(policy).encode()).decode()
+        made = signature(keys.secret_key, scope, text)
+        return PresignedUrl(url, end, fields=fields | {"policy": text, "x-amz-signature": made})
+
+    def headers(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        *,
+        payload: str,
+        now: float,
+    ) -> dict[str, str]:
+        """Return the headers to send with a request, including its signature.
+
+        Args:
+            path: path of the URL, percent-encoded.
+            query: query of the URL, sorted and percent-encoded.
+            headers: the request's own headers by lower-case names, including ``host``.
+            payload: SHA-256 of the body in hex, or `UNSIGNED`.
+            now: the moment of signing, in seconds since 1970.
+        """
+        keys = self.keys
+        moment, scope = moment_and_scope(int(now), self.region, AWS4.service)
+        named = {**headers, "x-amz-content-sha256": payload, "x-amz-date": moment}
+        named |= self.demands.of_all
+        if keys.token:
+            named["x-amz-security-token"] = keys.token
+        canonical = f"{method}\n{path}\n{query}\n{presigned_urls.end_of_request(named, payload)}"
+        made = signature(keys.secret_key, scope, text_to_sign(canonical, moment, scope))
+        authorization = (
+            f"{AWS4.algorithm} Credential={keys.access_key}/{scope}, "
+            f"SignedHeaders={';'.join(sorted(named))}, Signature={made}"
+        )
+        sent = {name.title(): value for name, value in named.items()}
+        return sent | _UNSIGNED_HEADERS | {"Authorization": authorization}
 
 
 def text_to_sign(canonical: str, moment: str, scope: str) -> str:

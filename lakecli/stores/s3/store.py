@@ -26,7 +26,7 @@ from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequ
 from lakecli.stores.responses import required
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.reading import S3Reader, headers_of, version_of
-from lakecli.stores.s3.signing import signed_form, signed_url
+from lakecli.stores.s3.signing import S3Signer
 from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads, send_or_create
 from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
 
@@ -129,33 +129,16 @@ class S3Store(S3Reader):
         self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
     ) -> PresignedUrl:
         """Sign a URL offline; if the request limits the size of an upload, sign a form instead."""
-        demands = self._connection.demands
-        with self.translated(key):
-            config = self._connection.config
-            url = config.object_url(self.bucket, self.full(key))
+        with self.translated(key) as full:
+            config, demands = self._connection.config, self._connection.demands
+            url = config.object_url(self.bucket, full)
             if demands.anonymous:
                 raise self.translator.no_signature(url)
-            keys = self._connection.find_keys()
+            signer = S3Signer(self._connection.find_keys(), config.region, demands)
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
-            return signed_form(
-                keys,
-                request,
-                url=config.object_url(self.bucket, ""),
-                bucket=self.bucket,
-                key=self.full(key),
-                region=config.region,
-                now=now,
-                demands=demands,
-            )
-        return signed_url(
-            keys,
-            request,
-            url=url,
-            region=config.region,
-            now=now,
-            demands=demands,
-            version_id=version_id,
-        )
+            url = config.object_url(self.bucket, "")
+            return signer.form(request, url, self.bucket, full, now)
+        return signer.url(request, url, now, version_id)
 
     def access(self) -> Access:
         """Describe the credentials in use, and the host that receives requests."""

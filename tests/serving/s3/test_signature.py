@@ -18,7 +18,7 @@ from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import query_of, verify
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3.settings import AccessKeys
-from lakecli.stores.s3.signing import UNSIGNED, signed_headers, signed_url
+from lakecli.stores.s3.signing import UNSIGNED, S3Signer
 from tests.serving.s3.signers import (
     EMPTY,
     ENDPOINT,
@@ -79,25 +79,18 @@ def test_the_general_signer_of_the_sdk() -> None:
 
 def test_our_own_client() -> None:
     now = datetime(2024, 2, 29, 12, tzinfo=UTC)
-    headers = signed_headers(
-        KEYS,
-        REGION,
-        now.timestamp(),
-        method="GET",
-        path=PLAIN,
-        query="prefix=a%20b",
-        headers={"host": "localhost:1"},
-        payload=EMPTY,
-    )
+    signer, host = S3Signer(KEYS, REGION), {"host": "localhost:1"}
+    query = "prefix=a%20b"
+    headers = signer.headers("GET", PLAIN, query, host, payload=EMPTY, now=now.timestamp())
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     request = Request("GET", PLAIN.encode(), b"prefix=a%20b", raw, now)
     assert request.verified().access_key == "LAKE"
     asked = PresignRequest("GET", timedelta(hours=1), content_type="text/plain")
-    url = signed_url(KEYS, asked, url=f"http://localhost:1{PLAIN}", region=REGION, now=now).url
-    query = url.partition("?")[2].encode()
-    presigned = Request("GET", PLAIN.encode(), query, [(b"host", b"localhost:1")], now)
+    url = signer.url(asked, f"http://localhost:1{PLAIN}", now).url
+    sent = url.partition("?")[2].encode()
+    presigned = Request("GET", PLAIN.encode(), sent, [(b"host", b"localhost:1")], now)
     assert presigned.verified().payload == UNSIGNED
-    assert ("response-content-type", "text/plain") in query_of(query)
+    assert ("response-content-type", "text/plain") in query_of(sent)
 
 
 segments = st.text(st.characters(codec="utf-8", exclude_characters="/"), max_size=6)

@@ -11,7 +11,7 @@ import pytest
 
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3.settings import AccessKeys
-from lakecli.stores.s3.signing import UNSIGNED, signed_headers, signed_url
+from lakecli.stores.s3.signing import UNSIGNED, S3Signer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +52,9 @@ def test_the_sdk_signs_in_the_same_way(token: str) -> None:
         ({}, {"range": "bytes=1-2", "x-amz-checksum-mode": "ENABLED"}),
         (EMPTY, UNSIGNED),
     ):
-        ours = signed_headers(
-            *(keys, "r-1", NOW.timestamp()),
-            method=method,
-            path="/bucket/k-1_2.x",
-            query=query,
-            headers=HOST | headers,
-            payload=payload,
-        )
+        path, now = "/bucket/k-1_2.x", NOW.timestamp()
+        signer = S3Signer(keys, "r-1")
+        ours = signer.headers(method, path, query, HOST | headers, payload=payload, now=now)
         named = {name.lower(): value for name, value in ours.items()}
         assert (named.pop("accept-encoding"), named.pop("user-agent")) == ("identity", "lakecli")
         url = f"http://{HOST['host']}/bucket/k-1_2.x" + (f"?{query}" if query else "")
@@ -79,14 +74,10 @@ def test_whatever_differs_from_the_last_request_is_signed() -> None:
         headers: Mapping[str, str] = HOST,
         payload: str = EMPTY,
     ) -> str:
-        return signed_headers(
-            *(keys, region, now.timestamp()),
-            method=method,
-            path=path,
-            query=query,
-            headers=headers,
-            payload=payload,
-        )["Authorization"]
+        signer, at = S3Signer(keys, region), now.timestamp()
+        return signer.headers(method, path, query, headers, payload=payload, now=at)[
+            "Authorization"
+        ]
 
     others = [
         made(KEYS._replace(secret_key="other")),
@@ -118,12 +109,7 @@ def test_whatever_differs_from_the_last_request_is_signed() -> None:
 def test_no_url_outlives_the_keys_that_sign_it(
     token: str, end: datetime | None, lifetime: timedelta
 ) -> None:
-    made = signed_url(
-        KEYS._replace(token=token, expires_at=end),
-        PresignRequest("GET", timedelta(days=30)),
-        url="https://h/b/k",
-        region="r-1",
-        now=NOW,
-    )
+    signer = S3Signer(KEYS._replace(token=token, expires_at=end), "r-1")
+    made = signer.url(PresignRequest("GET", timedelta(days=30)), "https://h/b/k", NOW)
     assert made.expires_at == NOW.replace(microsecond=0) + lifetime
     assert f"X-Amz-Expires={int(lifetime.total_seconds())}" in made.url
