@@ -14,7 +14,6 @@ of the data objects, one per line.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import BinaryIO, Final, NamedTuple
 
@@ -93,11 +92,16 @@ def write_manifest(
     def write() -> None:
         nonlocal objects, size
         paths = [key[len(below) :] for key in keys] if below else keys
-        _check_names(paths)
-        columns = {"path": paths_of(paths), **columns_of(values, namespace=namespace)}
+        names = paths_of(paths)
+        try:
+            names.validate(full=True)
+        except pa.ArrowInvalid:
+            _refuse_name(paths)
+            raise
+        columns = {"path": names, **columns_of(values, namespace=namespace)}
         writer.write_table(pa.table(columns, schema=SCHEMA))
         objects += len(keys)
-        size += sum(columns["size"].to_pylist())
+        size += sum(memoryview(columns["size"].buffers()[1]).cast("q")[: len(keys)])
         progress.advance(items=len(keys))
         keys.clear()
         values.clear()
@@ -116,20 +120,16 @@ def write_manifest(
     return WrittenManifest(commit.id, objects, size, has_changes)
 
 
-def _check_names(paths: Sequence[bytes]) -> None:
-    """Refuse paths that are not UTF-8."""
-    with suppress(UnicodeDecodeError):
-        b"\n".join(paths).decode()  # five times as fast as path by path
-        return
-    path = b""
-    try:
-        for path in paths:
+def _refuse_name(paths: Sequence[bytes]) -> None:
+    """Raise the error for the first path that is not UTF-8."""
+    for path in paths:
+        try:
             path.decode()
-    except UnicodeDecodeError:
-        raise Refused(
-            f"a path that is not UTF-8, which Parquet and lakeFS cannot hold: {path!r}",
-            hint="move the object to another path",
-        ) from None
+        except UnicodeDecodeError:
+            raise Refused(
+                f"a path that is not UTF-8, which Parquet and lakeFS cannot hold: {path!r}",
+                hint="move the object to another path",
+            ) from None
 
 
 DIRECTORY: Final = "_symlink_format_manifest"
