@@ -27,6 +27,9 @@ _DEPENDENCY = (
     "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 )
 
+_LAKEFS = "github.com/treeverse/lakefs"
+_DELTA = "github.com/treeverse/delta-go v0.0.0-20260323095047-d2f80252d945"
+
 
 def _fetch(
     name: str, fetch: Callable[[Path], Sequence[str | Path]], environment: dict[str, str]
@@ -65,6 +68,25 @@ def from_go(package: str, version: str) -> str:
 
     folder = cache_folder() / "servers" / f"{name}-{version}.partial"
     return str(_fetch(f"{name}-{version}", fetch, {"GOBIN": str(folder)}) / name)
+
+
+def lakectl(version: str) -> str:
+    """Return the path of lakectl.
+
+    Go does not install a program of a module that replaces another one, so it is built in a module
+    of its own with the same replacement.
+    """
+    go = require_tool("go")
+
+    def fetch(partial: Path) -> Sequence[str | Path]:
+        (partial / "go.mod").write_text(
+            "module tests\n\n"
+            f"require {_LAKEFS} {version}\n"
+            f"replace github.com/csimplestring/delta-go => {_DELTA}\n"
+        )
+        return (go, "build", "-mod=mod", "-o", partial / "lakectl", f"{_LAKEFS}/cmd/lakectl")
+
+    return str(_fetch(f"lakectl-{version}", fetch, {}) / "lakectl")
 
 
 def from_cargo(crate: str, version: str, *options: str) -> str:

@@ -8,8 +8,11 @@ from typing import Any, Final
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, free_text
 from lakecli.stores.uri import is_local, parse
 
-VERSION: Final = {"version": "1.84.0", "version_context": "lakecli", "upgrade_recommended": False}
-"""The lakeFS version that clients see; they decide by it which operations they can use."""
+VERSION: Final = {"version": "1.84.0", "version_context": "lakeFS", "upgrade_recommended": False}
+"""The lakeFS version that clients see; they decide by it which operations they can use.
+
+lakectl 1.84 takes every other context for lakeFS Enterprise, and warns before each command.
+"""
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
-from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.model import CLIENT_METADATA_PREFIX, MAX_PATH_SIZE, Entry
 from lakecli.base.validation import MAX_COUNT, Invalid, list_of, optional, text, whole
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry, encode_entry
@@ -46,8 +46,8 @@ _PIECE: Final = 1 << 20
 _PRESIGNED_FOR: Final = timedelta(minutes=15)
 """How long presigned URLs are valid; the same as in lakeFS."""
 
-_META: Final = "x-lakefs-meta-"
-"""The prefix of headers of uploads that contain user metadata."""
+_META_HEADERS: Final = {"x-lakefs-meta-": "", "x-lakefs-internal-": CLIENT_METADATA_PREFIX}
+"""The prefixes of headers with user metadata, and of the keys that they stand for."""
 
 _TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _TAG: Final = re.compile(r"[!#-+\--~][ !#-+\--~]{0,254}", re.ASCII)
@@ -191,7 +191,12 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     assert not isinstance(call.body, bytes)
     sent_type, pieces = open_upload(call.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(pieces)
-    own = {k.removeprefix(_META): v for k, v in call.headers.items() if k.startswith(_META)}
+    own = {
+        lead + header.removeprefix(prefix): text
+        for prefix, lead in _META_HEADERS.items()
+        for header, text in call.headers.items()
+        if header.startswith(prefix)
+    }
     at = call.repository.lake.runtime.now()
     content_type = sent_type or content_type_of(path)
     entry = Entry(deposited.address, deposited.size, deposited.digest, at, content_type, own)
@@ -399,7 +404,8 @@ OPERATIONS: Final = (
     ),
     ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201, _COPY),
     ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201, _STAGED),
-    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 201, _SET),
+    # lakeFS answers 204, although its document says 201; lakectl fails after another status.
+    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 204, _SET),
     ApiOperation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
     ApiOperation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address, 200, _LINK),
 )

@@ -111,7 +111,7 @@ def test_fs(lakectl: Lakectl, tmp_path: Path) -> None:
     assert [each["path"] for each in listed["results"]] == ["d/", "e"]
     lakectl(200, "GET", DEMO + "/refs/main/objects/stat", path="e", presign="false")
     assert lakectl(200, "GET", DEMO + "/refs/main/objects", path="e", presign="false") == b"1"
-    lakectl(201, "PUT", OBJECTS + "/stat/user_metadata", {"set": {"k": "v"}}, path="e")
+    lakectl(204, "PUT", OBJECTS + "/stat/user_metadata", {"set": {"k": "v"}}, path="e")
     lakectl(204, "DELETE", OBJECTS, path="e")
     assert lakectl(200, "POST", OBJECTS + "/delete", {"paths": ["d/1", "d/2"]}) == {"errors": []}
     (tmp_path / "out").write_bytes(b"1")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from lakecli.base.model import CLIENT_MTIME
 from lakecli.errors import IntegrityError
 from tests.serving.api.test_bodies import CONTENT, TYPE, form
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
@@ -22,10 +23,14 @@ READ = DEMO + "/refs/main/objects"
 
 
 def test_upload_and_stat(site: Site) -> None:
-    headers = {"Content-Type": "text/csv", "X-Lakefs-Meta-Owner": "ada"}
+    headers = {
+        "Content-Type": "text/csv",
+        "X-Lakefs-Meta-Owner": "ada",
+        "X-Lakefs-Internal-Client-Mtime": "1700000000",  # sent by lakectl local
+    }
     made = site("POST", OBJECTS, b"12345", headers, path="a/b.csv").json
     assert made == site("GET", READ + "/stat", path="a/b.csv").json
-    assert made["metadata"] == {"owner": "ada"}
+    assert made["metadata"] == {"owner": "ada", CLIENT_MTIME: "1700000000"}
     assert (made["content_type"], made["size_bytes"]) == ("text/csv", 5)
     bare = site("GET", READ + "/stat", path="a/b.csv", user_metadata="false", presign="true").json
     assert "metadata" not in bare
@@ -166,7 +171,7 @@ def test_copy_and_metadata(site: Site) -> None:
     assert site("POST", OBJECTS + "/copy", {"src_path": "a"}, dest_path="a").status == 201
     assert site("POST", OBJECTS + "/copy", {"src_path": "no"}, dest_path="b").status == 404
     changed = site("PUT", OBJECTS + "/stat/user_metadata", {"set": {"k": "v"}}, path="b")
-    assert changed.status == 201
+    assert changed.status == 204
     assert site("GET", READ + "/stat", path="b").json["metadata"] == {"k": "v"}
 
 

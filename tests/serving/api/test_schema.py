@@ -20,6 +20,10 @@ _CALL = re.compile(r"call_api\(\s*'([^']+)', '([A-Z]+)'")
 _STATUS = re.compile(r"'(2\d\d)': (?:\"(\w[^\"]*)\"|None)")
 
 
+OTHER_STATUSES = {"updateObjectUserMetadata": {204}}
+"""What lakeFS 1.84 answers, and lakectl requires, other than its document says."""
+
+
 @cache
 def document() -> dict[str, tuple[str, str, set[int]]]:
     """Return method, path and typed statuses of each operation, by its plain name."""
@@ -58,7 +62,7 @@ def test_operation_is_that_of_the_document(operation: ApiOperation) -> None:
         method,
         re.sub(r"\{.*?\}", "{}", path),
     )
-    assert not statuses or operation.status in statuses
+    assert not statuses or operation.status in statuses | OTHER_STATUSES.get(operation.name, set())
     if statuses:
         assert operation.name in {*MODELS, *WITHOUT_MODEL, "createBranch", "getObject"}
 
