@@ -8,6 +8,7 @@
     topics       pages about subjects that concern several commands
     completion   completion scripts of shells; complete: prints the candidates at a TAB
     mistakes     hints that explain what an invalid command line probably means
+    tables       tables in text files
 
 This package may import `params` and the layers below.
 """

@@ -1,143 +1,26 @@
 """Hints for invalid command lines: commands of git, lakectl, aws or Unix, and incomplete lines.
 
-The table `HABITS` covers unknown commands, unknown options and surplus words. `run` searches the
-table when a line is invalid. If the meaning of a line is clear and the command is harmless,
-`lakecli.cli.tree.instead` runs the right command.
+The table ``mistakes.txt`` covers unknown commands, unknown options and surplus words. `run`
+searches the table when a line is invalid. If the meaning of a line is clear and the command is
+harmless, `lakecli.cli.tree.instead` runs the right command.
 """
 
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 from lakecli.base.model import is_repository_name
 from lakecli.base.uri import SCHEME
 from lakecli.cli.context import Context
+from lakecli.cli.manual.tables import read_table
 from lakecli.cli.tree import COMMANDS, GROUPS
 
-_DOWNLOAD: Final = "lakecli fs download PATH DEST; with -r all below PATH"
-_UPLOAD: Final = "lakecli fs upload FILE PATH; with -r a directory"
-_BUCKET: Final = "the bucket is the only remote, so it is not named: lakecli"
-
-_BRING_BACK: Final = "objects of an earlier commit: lakecli fs cp -r --delete REF/PATH BRANCH/PATH"
-_MIRROR: Final = (
-    "lakecli fs upload -r DIRECTORY PATH --delete, or lakecli fs download -r PATH DEST --delete"
-)
-_EARLIER: Final = (
-    "one operation at a time; to an earlier state: lakecli op log; lakecli op restore REPOSITORY ID"
-)
-
 HABITS: Final = {
-    "-V": "lakecli version",
-    "actions": "a check, and a rule that requires it: lakecli help policy",
-    "add": "a commit takes all files of a linked directory: lakecli commit -m MESSAGE; elsewhere: "
-    "lakecli fs upload FILE PATH",
-    "am": "apply a commit to a branch: lakecli cherry-pick REF BRANCH",
-    "archive": "files of a ref: lakecli fs download -r PATH DEST; in a bucket: lakecli export PATH "
-    "DEST",
-    "auth": "who may do what is up to rules and the bucket: lakecli help policy",
-    "branch -a": "lakecli branch list; those of the bucket, too: lakecli status REPOSITORY",
-    "branch -D": "lakecli branch delete BRANCH",
-    "branch -d": "lakecli branch delete BRANCH",
-    "branch -m": "lakecli branch rename BRANCH NAME",
-    "branch -M": "lakecli branch rename BRANCH NAME",
-    "branch rm": "lakecli branch delete BRANCH",
-    "branch reset +": "uncommitted changes are discarded; to move the branch to a commit: lakecli "
-    "branch reset BRANCH --to REF",
-    "branch protect": "lakecli branch-protect add REPOSITORY PATTERN; all rules: lakecli "
-    "policy show REPOSITORY",
-    "cat": "lakecli fs cat PATH",
-    "checkout +": f"files of a linked directory: lakecli restore FILE --source REF; {_BRING_BACK}",
-    "cherry-pick --abort": "it is made whole or not at all; take the last one back: lakecli undo",
-    "cherry-pick --continue": "it is made whole or not at all: lakecli cherry-pick REF BRANCH",
-    "clone http": "a storage namespace is s3://BUCKET/PREFIX, gs://…, az://…: lakecli clone "
-    "s3://BUCKET/PREFIX lakefs://NAME",
-    "clone lakefs://": "files of a ref in a directory: lakecli local clone "
-    "lakefs://REPOSITORY/REF/ DIRECTORY",
-    "commit --author": "who commits is a setting: lakecli config set user.name NAME",
-    "commit --amend": "take the commit back, and commit again: lakecli undo",
-    "commit -a": "all changes are committed anyway: lakecli commit -m MESSAGE",
-    "commit -m …": 'quote the message: lakecli commit -m "hello world"',
-    "config --get": "lakecli config get KEY",
-    "config --global": "lakecli config set KEY VALUE",
-    "config --list": "lakecli config list",
-    "config user.": "lakecli config get KEY, or lakecli config set KEY VALUE",
-    "cp": "lakecli fs cp SOURCE DEST",
-    "describe": "the tags: lakecli tag list; the commit of a ref: lakecli rev-parse REF",
-    "fetch --all": "a fetch brings all branches and tags: lakecli fetch",
-    "fetch --prune": "a fetch notes what was deleted, too: lakecli fetch",
-    "fetch origin": f"{_BUCKET} fetch",
-    "find": "lakecli fs find PATH --name PATTERN",
-    "fs get": _DOWNLOAD,
-    "fs head": "lakecli fs stat PATH",
-    "fs mkdir": "there are no directories without objects: lakecli fs upload -r DIRECTORY PATH",
-    "fs put": _UPLOAD,
-    "fs restore": _BRING_BACK,
-    "fs rm -f": "a removal asks nothing; all objects below a path: lakecli fs rm -r PATH",
-    "fs rename": "lakecli fs mv SOURCE DEST",
-    "fs rsync": _MIRROR,
-    "fs sync": _MIRROR,
-    "gateway": "an endpoint of S3 for other programs: lakecli serve",
-    "gc --dry-run": "lakecli gc run REPOSITORY --dry-run",
-    "gc run --force": "without a question: lakecli gc run REPOSITORY -y",
-    "get": _DOWNLOAD,
-    "grep": "names: lakecli fs find PATH --name PATTERN; contents: lakecli fs cat PATH | grep TEXT",
-    "identity": "the committer of commits: lakecli config get user.name; the user of the bucket: "
-    "lakecli doctor TARGET",
-    "ingest": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
-    "import …": "lakecli import --from SOURCE --to lakefs://REPOSITORY/BRANCH/PATH/",
-    "init": "a repository: lakecli repo create REPOSITORY NAMESPACE; a directory linked with one: "
-    "lakecli local init PATH DIRECTORY",
-    "log --limit": "at most three commits: lakecli log --amount 3",
-    "log --stat": "what a commit changed: lakecli diff REF~1 REF",
-    "log +": "commits that changed a path: lakecli log REF/PATH",
-    "log -0": "at most five commits: lakecli log --amount 5",
-    "log -p": "what a commit changed: lakecli diff REF~1 REF",
-    "login": "credentials are those of the cloud's own tools: lakecli help clouds",
-    "ls": "lakecli fs ls PATH",
-    "ls-files": "lakecli fs ls -r lakefs://REPOSITORY/BRANCH/",
-    "ls-remote": "lakecli status lakefs://REPOSITORY",
-    "ls-tree": "lakecli fs ls lakefs://REPOSITORY/REF/",
-    "merge --abort": "a merge is made whole or not at all; take the last one back: lakecli undo",
-    "merge --continue": "a merge is made whole or not at all: lakecli merge SOURCE BRANCH "
-    "--strategy source-wins",
-    "merge-base": "lakecli find-merge-base REF REF",
-    "metastore": "there are no tables of a metastore; Spark reads files: lakecli help spark",
-    "mount": "files of a branch: lakecli local clone PATH DIRECTORY; as a file system: lakecli "
-    "help python",
-    "mv": "lakecli fs mv SOURCE DEST",
-    "pull --rebase": "a pull merges: lakecli pull",
-    "pull origin": f"{_BUCKET} pull BRANCH",
-    "push --force": "over what others pushed, with a lease: lakecli push --force-with-lease",
-    "push -f": "over what others pushed, with a lease: lakecli push --force-with-lease",
-    "push :": "a branch has the same name here and in the bucket: lakecli push BRANCH",
-    "push origin": f"{_BUCKET} push BRANCH",
-    "put": _UPLOAD,
-    "rebase": "commits of one branch onto another: lakecli cherry-pick REF BRANCH",
-    "remote": "the bucket of a repository is its only remote; to see it: lakecli repo list",
-    "repo rename": "a repository keeps its name on a machine; another machine may clone it under "
-    "another one: lakecli clone NAMESPACE lakefs://NAME",
-    "reset": "uncommitted changes of a branch: lakecli branch reset BRANCH; files of a directory: "
-    "lakecli restore FILE",
-    "revert": "a branch stands for its newest commit, main~1 for the one before: lakecli branch "
-    "revert BRANCH REF",
-    "rm": "lakecli fs rm PATH",
-    "show": "the commit of a ref: lakecli show commit REF",
-    "stash": "uncommitted changes stay on their branch; start another one: lakecli branch create "
-    "lakefs://REPOSITORY/NAME -s REF",
-    "stat": "lakecli fs stat PATH",
-    "status -s": "lakecli status",
-    "switch": "another ref in a linked directory: lakecli checkout REF; a new branch: lakecli "
-    "branch create lakefs://REPOSITORY/NAME -s REF",
-    "sync": _MIRROR,
-    "tag -a": "lakecli tag create TAG REF",
-    "tag -d": "lakecli tag delete TAG",
-    "tag -l": "lakecli tag list",
-    "tag create -s": "lakecli tag create TAG REF",
-    "undo --all": _EARLIER,
-    "undo …": _EARLIER,
-    "usage": "sizes of objects: lakecli fs du PATH",
-    "worktree": "another linked directory: lakecli local clone PATH DIRECTORY",
+    pattern: entry.text
+    for entry in read_table(Path(__file__).with_name("mistakes.txt"))
+    for pattern in entry.names
 }
 """Patterns for the beginnings of invalid lines, with the hint for each.
 
