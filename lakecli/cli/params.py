@@ -248,10 +248,15 @@ class SelectionOptions(NamedTuple):
 
 
 class LinkOptions(NamedTuple):
-    """Options for symbolic links in a directory."""
+    """Options for symbolic links in a directory.
 
-    follow: Annotated[bool, Option(None, "Follow symbolic links", "--follow")] = False
-    skip: Annotated[bool, Option(None, "Skip symbolic links and special files", "--skip")] = False
+    Attributes:
+        follow: Follow symbolic links.
+        skip: Skip symbolic links and special files.
+    """
+
+    follow: Annotated[bool, Option(None, "")] = False
+    skip: Annotated[bool, Option(None, "")] = False
 
     def policy(self) -> "LinkPolicy":
         """Return the policy that ``--follow`` or ``--skip`` selects; by default, links are errors.
@@ -268,19 +273,15 @@ class LinkOptions(NamedTuple):
 
 
 class TransferOptions(NamedTuple):
-    """Options for the concurrency and the progress of a transfer."""
+    """Options for the concurrency and the progress of a transfer.
 
-    workers: Annotated[
-        int | None,
-        Option(
-            "N",
-            "Transfer N objects at a time; default: 25 (transfer.parallelism)",
-            "--parallelism",
-            "-p",
-            min=1,
-        ),
-    ] = None
-    no_progress: Annotated[bool, Option(None, "Show no progress", "--no-progress")] = False
+    Attributes:
+        workers: Transfer N objects at a time; default: 25 (transfer.parallelism).
+        no_progress: Show no progress.
+    """
+
+    workers: Annotated[int | None, Option("N", "", "--parallelism", "-p", min=1)] = None
+    no_progress: Annotated[bool, Option(None, "")] = False
 
 
 def refuse_several(given: Mapping[str, bool]) -> None:
@@ -325,23 +326,17 @@ def check_mirror(*, delete: bool, max_delete: int | None, recursive: bool, is_li
 
 
 class EngineOptions(NamedTuple):
-    """Options that select the engine of bulk work."""
+    """Options that select the engine of bulk work.
 
-    engine: Annotated[
-        EngineName,
-        Option(
-            "ENGINE",
-            "Where the work runs: local (this process), spark, or auto (by number of objects)",
-            "--engine",
-        ),
-    ] = EngineName.AUTO
-    master: Annotated[
-        str, Option("URL", "Spark master; default: local[*], this machine", "--master")
-    ] = ""
-    conf: Annotated[
-        Mapping[str, str],
-        Option("KEY=VALUE", "Spark setting, as for spark-submit", "--conf", read=read_conf),
-    ] = NO_METADATA
+    Attributes:
+        engine: Where the work runs: local (this process), spark, or auto (by number of objects).
+        master: Spark master; default: local[*], this machine.
+        conf: Spark setting, as for spark-submit.
+    """
+
+    engine: Annotated[EngineName, Option("ENGINE", "")] = EngineName.AUTO
+    master: Annotated[str, Option("URL", "")] = ""
+    conf: Annotated[Mapping[str, str], Option("KEY=VALUE", "", read=read_conf)] = NO_METADATA
 
     @property
     def names_spark(self) -> bool:
@@ -358,32 +353,28 @@ class PageOptions(NamedTuple):
 
 
 class StatOptions(NamedTuple):
-    """Options that count differences by prefix instead of listing them."""
+    """Options that count differences by prefix instead of listing them.
 
-    stat: Annotated[
-        bool, Option(None, "Count paths and bytes by prefix instead of listing paths", "--stat")
-    ] = False
-    depth: Annotated[
-        int, Option("N", "With --stat, most directories in a prefix", "--depth", min=0)
-    ] = 1
+    Attributes:
+        stat: Count paths and bytes by prefix instead of listing paths.
+        depth: With --stat, most directories in a prefix.
+    """
+
+    stat: Annotated[bool, Option(None, "")] = False
+    depth: Annotated[int, Option("N", "", min=0)] = 1
 
 
 class DecisionOptions(NamedTuple):
-    """Which side conflicts take, path by path."""
+    """Options that choose the side that conflicts take, path by path.
 
-    take: Annotated[
-        Sequence[str],
-        Option(
-            "SIDE:PATTERN",
-            "Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in "
-            ".gitignore; the last match counts",
-            "--take",
-        ),
-    ] = ()
-    table_logs: Annotated[
-        bool,
-        Option(None, "Resolve conflicts in logs of tables, too, and lose rows", "--table-logs"),
-    ] = False
+    Attributes:
+        take: Resolve conflicts at matching paths: source:PATTERN or dest:PATTERN, as in .gitignore;
+            the last match counts.
+        table_logs: Resolve conflicts in logs of tables, too, and lose rows.
+    """
+
+    take: Annotated[Sequence[str], Option("SIDE:PATTERN", "")] = ()
+    table_logs: Annotated[bool, Option(None, "")] = False
 
     def decisions(self, strategy: "Side | None" = None, plan: "Path | None" = None) -> "Decisions":
         """Return the decisions of these options, a strategy and a plan.

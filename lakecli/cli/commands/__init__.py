@@ -50,20 +50,21 @@ after ``*`` are options. A parameter that several commands share is annotated wi
 ``cli/params.py``. A parameter of this command alone is declared by its default, with a function of
 `lakecli.cli.line`::
 
-    force: bool = flag("Move the tag if it exists", "--force", "-f"),
-    since: datetime | None = option("TIME", "Only commits since this time", read=read_time),
-    directory: str = argument("DIR", "Where to search", default=".", kind=Kind.DIRECTORY),
+    force: bool = flag("--force", "-f"),
+    since: datetime | None = option("TIME", read=read_time),
+    directory: str = argument("DIR", default=".", kind=Kind.DIRECTORY),
 
-If the call contains no spelling, the option is named after the parameter: ``--since``. A parameter
-whose type is a class such as ``PageOptions`` declares several options and has no default. A boolean
-option has one spelling, and accepts ``--flag=true|false``. If omitting a boolean option must differ
-from false, declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help
-texts are short, begin with a capital letter and have no period. If the value depends on the
-context, pass a function as ``read`` that parses the text. The shell completes a value
-whose metavar is the name of a `Kind`, such as ``REF``; for other values, or to override it, pass
-the ``kind``. An option or argument whose value is a collection may be given several times. An
-option that is accepted for lakectl and has no effect is a parameter such as ``_pre_sign``. Global
-options (``--json``, ``-q``, …) are never parameters.
+Its help text is its entry in the section ``Args:`` of the docstring. If the call contains no
+spelling, the option is named after the parameter: ``--since``. A parameter whose type is a class
+such as ``PageOptions`` declares several options and has no default. A boolean option has one
+spelling, and accepts ``--flag=true|false``. If omitting a boolean option must differ from false,
+declare it by `option` with ``"--flag/--no-flag"`` and the type ``bool | None``. Help texts are
+short and begin with a capital letter; help leaves out the final period. If the value depends on the
+context, pass a function as ``read`` that parses the text. The shell completes a value whose metavar
+is the name of a `Kind`, such as ``REF``; for other values, or to override it, pass the ``kind``. An
+option or argument whose value is a collection may be given several times. An option that is
+accepted for lakectl and has no effect is a parameter such as ``_pre_sign``. Global options
+(``--json``, ``-q``, …) are never parameters.
 
 Imports. `lakecli.cli.line` evaluates the annotations of the function, so the names in them are
 imported at run time. Names that occur only in other annotations are imported under
@@ -71,9 +72,9 @@ imported at run time. Names that occur only in other annotations are imported un
 completion build every command.
 
 Docstring. The docstring of the function is the help and the manual page. Its first line is also
-shown in lists. Paragraphs are rewrapped, except indented paragraphs. A paragraph
-``Usage: SRC... PATH [OPTIONS]`` replaces the usage line. The last section, ``Examples:``, is
-required.
+shown in lists. Paragraphs are rewrapped, except indented paragraphs. A paragraph ``Usage: SRC...
+PATH [OPTIONS]`` replaces the usage line. The section ``Args:`` has the help texts of the parameters
+that only this command has. The last section, ``Examples:``, is required.
 
 Output is written by ``context.out``, never by ``print``:
 

@@ -79,15 +79,8 @@ class BisectResetJson(TypedDict):
 @answers(BisectionJson)
 def bisect_start(
     context: Context,
-    bad: LakeUri = argument(
-        "BAD",
-        "lakefs://REPOSITORY[/REF]: a commit with the problem",
-        read=read_repository_or_expression,
-        kind=Kind.REF,
-    ),
-    good: list[str] = argument(
-        "GOOD", "Commit without the problem: a ref or its URI", default=[], kind=Kind.REF
-    ),
+    bad: LakeUri = argument("BAD", read=read_repository_or_expression, kind=Kind.REF),
+    good: list[str] = argument("GOOD", default=[], kind=Kind.REF),
 ) -> None:
     """Begin to search history for the first commit with a problem.
 
@@ -98,6 +91,10 @@ def bisect_start(
 
     A repository has one session, which is kept on this machine until `lakecli bisect reset`. While
     only one repository has a session, the other commands need no argument.
+
+    Args:
+        bad: lakefs://REPOSITORY[/REF]: a commit with the problem.
+        good: Commit without the problem: a ref or its URI.
 
     Examples:
         lakecli bisect start lakefs://demo/main lakefs://demo/v1.0
@@ -188,10 +185,7 @@ class NoVerdict(Refused):
 
 
 @answers(BisectionJson)
-def bisect_run(
-    context: Context,
-    command: list[str] = argument("COMMAND", "Program that tests a commit, with its arguments"),
-) -> None:
+def bisect_run(context: Context, command: list[str] = argument("COMMAND")) -> None:
     """Search with a program that tests each commit.
 
     The program exits with 0 if the commit is good, with 125 if the commit cannot be tested, and
@@ -203,6 +197,9 @@ def bisect_run(
     :BISECT_ID: and so on are replaced by the same values. Anyone who commits can choose the message
     and the committer. So :BISECT_MESSAGE: and :BISECT_COMMITTER: must each be a separate argument,
     and not the code of an option such as `sh -c`. In a shell, use "$BISECT_MESSAGE".
+
+    Args:
+        command: Program that tests a commit, with its arguments.
 
     Examples:
         lakecli bisect run ./check.sh

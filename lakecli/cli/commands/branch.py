@@ -70,13 +70,14 @@ def branch_create(
     context: Context,
     branch: params.BranchUri,
     *,
-    source: str = option(
-        "REF", "Ref to start at, or lakefs://REPOSITORY/REF", "--source", "-s", default=REQUIRED
-    ),
+    source: str = option("REF", "--source", "-s", default=REQUIRED),
 ) -> None:
     """Create a branch at the commit of another ref.
 
     No object is copied. Uncommitted changes of the source stay on the source.
+
+    Args:
+        source: Ref to start at, or lakefs://REPOSITORY/REF.
 
     Examples:
         lakecli branch create lakefs://demo/experiment -s lakefs://demo/main
@@ -95,7 +96,7 @@ def branch_list(
     repository: params.HereRepositoryUri = None,
     *,
     page: PageOptions,
-    long: bool = flag("Show the distance of each branch from the bucket, too", "--long", "-v"),
+    long: bool = flag("--long", "-v"),
     at_op: params.AtOp = "",
 ) -> None:
     """List the branches of a repository, ordered by name.
@@ -108,6 +109,9 @@ def branch_list(
 
     REPOSITORY defaults to that of the linked directory, or else to the default set by `lakecli
     use`.
+
+    Args:
+        long: Show the distance of each branch from the bucket, too.
 
     Examples:
         lakecli branch list lakefs://demo
@@ -194,9 +198,7 @@ def _lines(state: BranchStatus, commit: Commit) -> Iterator[str]:
 
 @answers(Branch)
 def branch_rename(
-    context: Context,
-    branch: params.BranchUri,
-    name: str = argument("NAME", "The new name, or lakefs://REPOSITORY/NAME", kind=Kind.NOTHING),
+    context: Context, branch: params.BranchUri, name: str = argument("NAME", kind=Kind.NOTHING)
 ) -> None:
     """Rename a branch.
 
@@ -204,6 +206,9 @@ def branch_rename(
     the old branch stays until `lakecli push --delete`. With `sync = auto`, it is renamed in the
     bucket, too; if it has commits there that are not on this machine, nothing is renamed, and the
     exit code is 5. `lakecli undo` reverses the renaming.
+
+    Args:
+        name: The new name, or lakefs://REPOSITORY/NAME.
 
     Examples:
         lakecli branch rename lakefs://demo/experiment trial
@@ -261,9 +266,9 @@ def branch_reset(
     context: Context,
     branch: params.BranchUri,
     *,
-    prefix: str | None = option("TEXT", "Only what begins with this"),
-    object: str | None = option("PATH", "Only this object", kind=Kind.NOTHING),
-    to: str = option("REF", "Move the branch to this commit: a ref or its URI"),
+    prefix: str | None = option("TEXT"),
+    object: str | None = option("PATH", kind=Kind.NOTHING),
+    to: str = option("REF"),
     force_with_lease: params.ForceWithLease = None,
     yes: params.Yes = False,
 ) -> None:
@@ -278,6 +283,11 @@ def branch_reset(
     has moved it since the last fetch; with --force-with-lease=COMMIT, only if it is at COMMIT. If
     it cannot move in the bucket, nothing changes here either. The files of a linked directory stay;
     `status` shows how they differ.
+
+    Args:
+        prefix: Only what begins with this.
+        object: Only this object.
+        to: Move the branch to this commit: a ref or its URI.
 
     Examples:
         lakecli branch reset lakefs://demo/main
@@ -355,7 +365,7 @@ def _move(
 def branch_revert(
     context: Context,
     branch: params.BranchUri,
-    refs: list[str] = argument("REF", "Commit to revert: a commit ID, a ref, or its URI"),
+    refs: list[str] = argument("REF"),
     *,
     parent_number: params.ParentNumber = None,
     allow_empty_commit: params.AllowEmptyCommit = False,
@@ -370,6 +380,9 @@ def branch_revert(
     is reverted, unless --take chooses a side for each path: source is the state before the reverted
     commit, dest the state of the branch. If revert runs in a directory that is linked with the
     branch, the directory is updated, too.
+
+    Args:
+        refs: Commit to revert: a commit ID, a ref, or its URI.
 
     Examples:
         lakecli branch revert lakefs://demo/main main~2

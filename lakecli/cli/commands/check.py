@@ -13,11 +13,7 @@ from lakecli.remote.attestations import Attestation
 
 @answers(Attestation)
 def check_run(
-    context: Context,
-    name: CheckName,
-    ref: RefUri,
-    *,
-    prefix: str = option("PREFIX", "Check only what is below this prefix"),
+    context: Context, name: CheckName, ref: RefUri, *, prefix: str = option("PREFIX")
 ) -> None:
     """Run a check on a ref, and state in the bucket that it passed.
 
@@ -33,6 +29,9 @@ def check_run(
     not change. It names the committer, but the name is only a claim: nothing is signed. It expires
     when garbage collection deletes the tree.
 
+    Args:
+        prefix: Check only what is below this prefix.
+
     Examples:
         lakecli config set checks.schema "python check_schema.py"
         lakecli check run schema lakefs://demo/main
@@ -47,16 +46,14 @@ def check_run(
 
 
 @answers(Attestation, each=True)
-def check_list(
-    context: Context,
-    ref: RefUri,
-    *,
-    prefix: str = option("PREFIX", "List what was stated below this prefix"),
-) -> None:
+def check_list(context: Context, ref: RefUri, *, prefix: str = option("PREFIX")) -> None:
     """List the checks that passed on the tree of a ref, and its approvals.
 
     Names are claims: nothing is signed, and anyone who may write below _lakecli/attest/ in the
     bucket can state anything.
+
+    Args:
+        prefix: List what was stated below this prefix.
 
     Examples:
         lakecli check list lakefs://demo/main
@@ -77,14 +74,7 @@ def approve(
     context: Context,
     ref: RefUri,
     *,
-    destination: LakeUri = option(
-        "DEST",
-        "Branch or tag that may get it",
-        "--for",
-        default=REQUIRED,
-        read=read_ref,
-        kind=Kind.REF,
-    ),
+    destination: LakeUri = option("DEST", "--for", default=REQUIRED, read=read_ref, kind=Kind.REF),
 ) -> None:
     """Approve the tree of a ref for a branch or tag, as a rule may require.
 
@@ -94,6 +84,9 @@ def approve(
 
     The name is only a claim, because nothing is signed. Approvals protect honest people from
     mistakes.
+
+    Args:
+        destination: Branch or tag that may get it.
 
     Examples:
         lakecli approve lakefs://demo/release-7 --for lakefs://demo/main

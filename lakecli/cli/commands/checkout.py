@@ -43,10 +43,10 @@ class IgnoredJson(TypedDict):
 @answers(worktrees.SyncedJson)
 def checkout(
     context: Context,
-    ref: str = argument("REF", "Branch, tag or commit of the linked repository"),
+    ref: str = argument("REF"),
     *,
-    create: bool = flag("Create the branch REF first, where the directory is", "-b", "--create"),
-    force: bool = flag("Overwrite changed files that differ in REF", "--force", "-f"),
+    create: bool = flag("-b", "--create"),
+    force: bool = flag("--force", "-f"),
     transfer: TransferOptions,
 ) -> None:
     """Bring a linked directory to another branch, tag or commit.
@@ -57,6 +57,11 @@ def checkout(
 
     -b first creates the branch REF at the ref of the directory; uncommitted changes stay. `branch
     create` creates a branch anywhere; `local checkout` undoes all changes of the directory.
+
+    Args:
+        ref: Branch, tag or commit of the linked repository.
+        create: Create the branch REF first, where the directory is.
+        force: Overwrite changed files that differ in REF.
 
     Examples:
         lakecli checkout experiment
@@ -85,17 +90,9 @@ def checkout(
 @answers(worktrees.SyncedJson)
 def restore(
     context: Context,
-    files: list[str] = argument(
-        "FILE", "Files or directories of a linked directory", kind=Kind.FILE_OF_REF
-    ),
+    files: list[str] = argument("FILE", kind=Kind.FILE_OF_REF),
     *,
-    source: str = option(
-        "REF",
-        "Take the files of this branch, tag or commit; default: as last synced",
-        "--source",
-        "--from",
-        "-s",
-    ),
+    source: str = option("REF", "--source", "--from", "-s"),
     transfer: TransferOptions,
 ) -> None:
     """Give files of a linked directory their committed contents.
@@ -106,6 +103,10 @@ def restore(
     commit:
 
         lakecli fs cp -r --delete lakefs://demo/main~1/raw/ lakefs://demo/main/raw/
+
+    Args:
+        files: Files or directories of a linked directory.
+        source: Take the files of this branch, tag or commit; default: as last synced.
 
     Examples:
         lakecli restore data/orders.csv
@@ -149,10 +150,7 @@ def _by_copying(path: str = "", source: str = "") -> str:
 
 @answers(IgnoredJson, each=True)
 def check_ignore(
-    context: Context,
-    files: list[str] = argument("FILE", "Files or directories of a linked directory"),
-    *,
-    why: bool = flag("Show the deciding pattern, and files that are not excluded"),
+    context: Context, files: list[str] = argument("FILE"), *, why: bool = flag()
 ) -> ExitCode:
     """List the files that .lakefsignore excludes.
 
@@ -160,6 +158,10 @@ def check_ignore(
     have one. Everything below an excluded directory is excluded, even if a later pattern includes
     it. A file in the commit of the directory is never excluded. The exit code is 0 if a file is
     excluded, and 13 if none is.
+
+    Args:
+        files: Files or directories of a linked directory.
+        why: Show the deciding pattern, and files that are not excluded.
 
     Examples:
         lakecli check-ignore build/output.log

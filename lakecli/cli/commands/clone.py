@@ -59,18 +59,11 @@ def clone(
     storage_namespace: StorageNamespace,
     repository: RepositoryUri,
     *,
-    from_lakefs: bool = flag("The namespace belongs to a lakeFS: clone it from a refs dump"),
-    refs: str | None = option(
-        "FILE", "The manifest that `lakectl refs-dump` printed; - reads standard input"
-    ),
-    default_branch: str | None = option(
-        "NAME", "With --from-lakefs: the default branch", "--default-branch", "-d"
-    ),
-    take_over: bool = flag("With --from-lakefs: claim the namespace, to write to it and push"),
-    rebuild: bool = flag(
-        "With --from-lakefs: rewrite the lists of paths of all branches now, not with the "
-        "first commit on each"
-    ),
+    from_lakefs: bool = flag(),
+    refs: str | None = option("FILE"),
+    default_branch: str | None = option("NAME", "--default-branch", "-d"),
+    take_over: bool = flag(),
+    rebuild: bool = flag(),
     engine: EngineOptions,
 ) -> None:
     """Clone a repository from its storage namespace onto this machine.
@@ -100,6 +93,14 @@ def clone(
     The first commit on top of a commit of lakeFS rewrites the list of paths of the lakeFS commit,
     once for each list. --rebuild does this for all branches at once. With --take-over, the rebuild
     can run on Spark: with --engine spark, or from 20,000,000 objects on.
+
+    Args:
+        from_lakefs: The namespace belongs to a lakeFS: clone it from a refs dump.
+        refs: The manifest that `lakectl refs-dump` printed; - reads standard input.
+        default_branch: With --from-lakefs: the default branch.
+        take_over: With --from-lakefs: claim the namespace, to write to it and push.
+        rebuild: With --from-lakefs: rewrite the lists of paths of all branches now, not with the
+            first commit on each.
 
     Examples:
         lakecli clone s3://my-bucket/sales lakefs://sales

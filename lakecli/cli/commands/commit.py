@@ -27,13 +27,9 @@ def commit(
     metadata: params.Metadata = NO_METADATA,
     allow_empty_commit: params.AllowEmptyCommit = False,
     strategy: params.Winner = None,
-    paths: Sequence[str] = option(
-        "PATH", "Commit only this object, or what is below it", "--path", kind=Kind.NOTHING
-    ),
-    prefixes: Sequence[str] = option("TEXT", "Commit only paths that begin with this", "--prefix"),
-    epoch_time_seconds: int = option(
-        "SECONDS", "Date of the commit in unix seconds; negative for now", default=-1, hidden=True
-    ),
+    paths: Sequence[str] = option("PATH", "--path", kind=Kind.NOTHING),
+    prefixes: Sequence[str] = option("TEXT", "--prefix"),
+    epoch_time_seconds: int = option("SECONDS", default=-1, hidden=True),
     no_verify: params.NoVerify = False,
 ) -> None:
     """Commit the changes of a branch or of a linked directory.
@@ -52,6 +48,10 @@ def commit(
 
     Without BRANCH, in a directory linked by `lakecli local`, the changed files of the directory are
     committed, as by `local commit`. Uncommitted changes of the branch stay uncommitted.
+
+    Args:
+        paths: Commit only this object, or what is below it.
+        prefixes: Commit only paths that begin with this.
 
     Examples:
         lakecli commit -m "Correct the prices"

@@ -75,9 +75,7 @@ def config_get(context: Context, key: SettingName) -> None:
 
 
 @answers(SettingWrittenJson)
-def config_set(
-    context: Context, key: SettingName, value: str = argument("VALUE", "New value")
-) -> None:
+def config_set(context: Context, key: SettingName, value: str = argument("VALUE")) -> None:
     """Change a setting in the configuration file.
 
     The file is created if necessary. Comments and other settings in it are kept.
@@ -90,6 +88,9 @@ def config_set(
 
     `lakecli config` alone on a terminal asks for the committer, automatic sync and the size of the
     cache.
+
+    Args:
+        value: New value.
 
     Examples:
         lakecli config set user.name "Ada Lovelace"
@@ -119,14 +120,15 @@ def config_unset(context: Context, key: SettingName) -> None:
 
 
 @answers(SettingJson, each=True)
-def config_list(
-    context: Context, *, show_origin: bool = flag("Show where each value comes from")
-) -> None:
+def config_list(context: Context, *, show_origin: bool = flag()) -> None:
     """List all settings and their values.
 
     A value comes from an option, else from an environment variable, else from the configuration
     file, else it is the default. Secrets are shown as asterisks; `config get` prints them. Settings
     of lakectl that have no effect are named, with the reason.
+
+    Args:
+        show_origin: Show where each value comes from.
 
     Examples:
         lakecli config list
@@ -160,11 +162,9 @@ def origin_of(setting: Setting) -> str:
 @answers(UsedJson)
 def use(
     context: Context,
-    default: LakeUri | None = argument(
-        "REF", "lakefs://REPOSITORY[/BRANCH-OR-TAG]", default=None, read=read_repository_or_ref
-    ),
+    default: LakeUri | None = argument("REF", default=None, read=read_repository_or_ref),
     *,
-    unset: bool = flag("Remove the default"),
+    unset: bool = flag(),
 ) -> None:
     """Set or show the default repository of commands without a URI.
 
@@ -172,6 +172,10 @@ def use(
     list` need no URI. Refs can be written without lakefs://REPOSITORY/, and so can paths in
     commands that only read: `fs ls main/`. In a linked directory, these commands use the directory
     and its branch instead. The default is stored in the setting `use`.
+
+    Args:
+        default: lakefs://REPOSITORY[/BRANCH-OR-TAG].
+        unset: Remove the default.
 
     Examples:
         lakecli use lakefs://demo

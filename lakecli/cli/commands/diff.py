@@ -36,26 +36,17 @@ SPARK_FROM_RANGES: Final = 4_000
 def diff(
     context: Context,
     left: LakeUri | None = argument(
-        "REF",
-        "lakefs://REPOSITORY/REF, or NAMESPACE@REF without a clone (lakecli help remotes); or "
-        "a file of a linked directory",
-        default=None,
-        read=read_ref_or_own_file,
-        kind=Kind.REF_OR_OWN_FILE,
+        "REF", default=None, read=read_ref_or_own_file, kind=Kind.REF_OR_OWN_FILE
     ),
     right: LakeUri | None = argument(
-        "REF",
-        "lakefs://REPOSITORY/REF to compare with",
-        default=None,
-        read=read_ref_or_own_file,
-        kind=Kind.REF_OR_OWN_FILE,
+        "REF", default=None, read=read_ref_or_own_file, kind=Kind.REF_OR_OWN_FILE
     ),
     *,
-    two_way: bool = flag("Compare the two refs directly, without their common ancestor"),
+    two_way: bool = flag(),
     prefix: Prefix = "",
-    exit_code: bool = flag("Exit with 13 if there are differences"),
-    name_only: bool = flag("Show only the paths"),
-    null: bool = flag("Show only the paths, unquoted, each ended by NUL", "--null", "-z"),
+    exit_code: bool = flag(),
+    name_only: bool = flag(),
+    null: bool = flag("--null", "-z"),
     at_op: AtOp = "",
     stat: StatOptions,
     engine: EngineOptions,
@@ -79,6 +70,15 @@ def diff(
 
     --engine spark compares two refs on Spark, with the same result. --engine auto uses Spark if it
     is installed and at least 4,000 ranges differ (a range lists about 6,000 paths).
+
+    Args:
+        left: lakefs://REPOSITORY/REF, or NAMESPACE@REF without a clone (lakecli help remotes); or a
+            file of a linked directory.
+        right: lakefs://REPOSITORY/REF to compare with.
+        two_way: Compare the two refs directly, without their common ancestor.
+        exit_code: Exit with 13 if there are differences.
+        name_only: Show only the paths.
+        null: Show only the paths, unquoted, each ended by NUL.
 
     Examples:
         lakecli diff

@@ -66,16 +66,9 @@ def read_target(text: str, context: Context) -> LakeUri | str:
 @answers(ExaminationJson)
 def doctor(
     context: Context,
-    target: LakeUri | str = argument(
-        "TARGET",
-        "lakefs://REPOSITORY, or the URI or path of a storage namespace",
-        read=read_target,
-        kind=Kind.REPOSITORY,
-    ),
+    target: LakeUri | str = argument("TARGET", read=read_target, kind=Kind.REPOSITORY),
     *,
-    again: bool = flag(
-        "Repeat the whole test of conditional writes; a pass ends a failure", "--again"
-    ),
+    again: bool = flag("--again"),
 ) -> None:
     """Check a storage namespace, or a repository on this machine.
 
@@ -109,6 +102,10 @@ def doctor(
     an unreachable store or a full disk, else 6 for a missing bucket or directory, 9 for
     credentials, permissions or clocks, 8 for wrong bytes, 7 for an operation that the store does
     not support.
+
+    Args:
+        target: lakefs://REPOSITORY, or the URI or path of a storage namespace.
+        again: Repeat the whole test of conditional writes; a pass ends a failure.
 
     Examples:
         lakecli doctor lakefs://demo

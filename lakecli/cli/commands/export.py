@@ -121,20 +121,14 @@ class ExportPlanJson(transfers.PlannedStep):
 def export(
     context: Context,
     path: PrefixUri,
-    destination: str = argument(
-        "DEST", "s3://…, gs://…, az://… or a directory", kind=Kind.DIRECTORY
-    ),
+    destination: str = argument("DEST", kind=Kind.DIRECTORY),
     *,
-    since: str = option(
-        "REF", "Only what differs from this ref, which was exported before", kind=Kind.NOTHING
-    ),
+    since: str = option("REF", kind=Kind.NOTHING),
     dry_run: DryRun = False,
-    no_success: bool = flag("Write no _SUCCESS at the end"),
-    no_verify: bool = flag("Let the store copy objects unverified; compare sizes only"),
-    to_lakefs_import: bool = flag(
-        "Copy nothing: write a Parquet manifest of paths and addresses to the file DEST"
-    ),
-    symlink: bool = flag("Copy nothing: write manifests of addresses for Trino, Athena and Hive"),
+    no_success: bool = flag(),
+    no_verify: bool = flag(),
+    to_lakefs_import: bool = flag(),
+    symlink: bool = flag(),
     transfer: TransferOptions,
     engine: EngineOptions,
 ) -> None:
@@ -180,6 +174,15 @@ def export(
     that are gone. Garbage collection ignores manifests, so export a tag. A table is refused if
     Hadoop would read a wrong object, or none, at an address: one that has * ? [ { : or a backslash,
     two slashes in a row, . or .. between slashes, or whose last name begins with . or _.
+
+    Args:
+        destination: s3://…, gs://…, az://… or a directory.
+        since: Only what differs from this ref, which was exported before.
+        no_success: Write no _SUCCESS at the end.
+        no_verify: Let the store copy objects unverified; compare sizes only.
+        to_lakefs_import: Copy nothing: write a Parquet manifest of paths and addresses to the file
+            DEST.
+        symlink: Copy nothing: write manifests of addresses for Trino, Athena and Hive.
 
     Examples:
         lakecli export lakefs://demo/v1.0/ s3://published/demo

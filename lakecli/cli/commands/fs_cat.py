@@ -27,7 +27,7 @@ def fs_cat(
     context: Context,
     paths: PathOrDirectoryUris,
     *,
-    verify: bool = flag("Verify large objects, too, before writing any bytes"),
+    verify: bool = flag(),
     _pre_sign: PreSign = False,
     names: NamesOptions,
     at_op: AtOp = "",
@@ -46,6 +46,9 @@ def fs_cat(
     written as a line "missing - PATH", and the exit code is then 3. Each object is written as soon
     as its name is read, so a program can write a name, read the object and write the next name.
     With -z, lines end with a NUL byte. Empty lines are skipped.
+
+    Args:
+        verify: Verify large objects, too, before writing any bytes.
 
     Examples:
         lakecli fs cat lakefs://demo/main/reports/2026.csv

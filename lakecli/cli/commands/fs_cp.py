@@ -55,11 +55,9 @@ def fs_cp(
     destination: TargetUri,
     *,
     recursive: Recursive = False,
-    metadata: Mapping[str, str] | None = option(
-        "KEY=VALUE", "Metadata of the copies; '' for none", "--meta", read=read_new_metadata
-    ),
-    content_type: str | None = option("TYPE", "Content type of the copies"),
-    delete: bool = flag("With -r, remove what is below DEST and not below PATH"),
+    metadata: Mapping[str, str] | None = option("KEY=VALUE", "--meta", read=read_new_metadata),
+    content_type: str | None = option("TYPE"),
+    delete: bool = flag(),
     transfer: TransferOptions,
 ) -> None:
     """Copy an object, or all objects below a path, to a branch of this or another repository.
@@ -80,6 +78,11 @@ def fs_cp(
 
     With -r and --delete, which need a DEST in the same repository, DEST becomes identical to PATH.
     This restores a directory of a branch from an earlier commit.
+
+    Args:
+        metadata: Metadata of the copies; '' for none.
+        content_type: Content type of the copies.
+        delete: With -r, remove what is below DEST and not below PATH.
 
     Examples:
         lakecli fs cp lakefs://demo/main/a.csv lakefs://demo/main/archive/

@@ -78,20 +78,14 @@ class DownloadJson(TypedDict):
 def fs_download(
     context: Context,
     path: params.PrefixUri,
-    destination: str = argument(
-        "DEST", "File or directory; default: the current directory", default=".", kind=Kind.FILE
-    ),
+    destination: str = argument("DEST", default=".", kind=Kind.FILE),
     *,
     recursive: params.Recursive = False,
-    delete: bool = flag("With -r, delete files in DEST that PATH lacks"),
-    max_delete: int | None = option("N", "Refuse to delete more than N files", min=0),
+    delete: bool = flag(),
+    max_delete: int | None = option("N", min=0),
     names: NamesOptions,
-    no_clobber: bool = flag("Refuse to replace a file that exists; not with -r"),
-    part_size: int | None = option(
-        "BYTES",
-        "Fetch large objects of a bucket in parts of this size; default: 8388608",
-        min=64 << 10,
-    ),
+    no_clobber: bool = flag(),
+    part_size: int | None = option("BYTES", min=64 << 10),
     chosen: params.SelectionOptions,
     transfer: params.TransferOptions,
     _pre_sign: params.PreSign = False,
@@ -128,6 +122,13 @@ def fs_download(
 
     --include and --exclude take patterns as in .gitignore, relative to PATH: * and ? do not match a
     slash, ** does; *.csv matches at any depth, /raw/ a directory at the top.
+
+    Args:
+        destination: File or directory; default: the current directory.
+        delete: With -r, delete files in DEST that PATH lacks.
+        max_delete: Refuse to delete more than N files.
+        no_clobber: Refuse to replace a file that exists; not with -r.
+        part_size: Fetch large objects of a bucket in parts of this size; default: 8388608.
 
     Examples:
         lakecli fs download lakefs://demo/main/reports/2026.csv

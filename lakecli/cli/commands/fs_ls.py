@@ -71,8 +71,8 @@ def fs_ls(
     *,
     recursive: Recursive = False,
     amount: Amount = 0,
-    after: str = option("PATH", "Start after this path", kind=Kind.NOTHING),
-    summarize: bool = flag("Show the number and size of the listed objects at the end"),
+    after: str = option("PATH", kind=Kind.NOTHING),
+    summarize: bool = flag(),
     at_op: AtOp = "",
 ) -> None:
     """List the objects whose paths begin with a prefix.
@@ -81,6 +81,10 @@ def fs_ls(
     -r, paths with a slash after the prefix are grouped into one common prefix, and names are
     relative to the last slash of the prefix. Uncommitted changes of a branch are included; write
     BRANCH@ to list the committed objects only.
+
+    Args:
+        after: Start after this path.
+        summarize: Show the number and size of the listed objects at the end.
 
     Examples:
         lakecli fs ls lakefs://demo/main/
@@ -151,16 +155,12 @@ def fs_find(
     context: Context,
     path: PrefixUri,
     *,
-    names: Sequence[str] = option("PATTERN", "Only names that match, such as '*.csv'", "--name"),
-    min_size: int | None = option("SIZE", "Only objects of at least this size", read=read_size),
-    max_size: int | None = option("SIZE", "Only objects of at most this size", read=read_size),
-    since: datetime | None = option(
-        "TIME", "Only objects uploaded since this time", read=read_time
-    ),
-    until: datetime | None = option(
-        "TIME", "Only objects uploaded until this time", read=read_time
-    ),
-    null: bool = flag("End each URI by NUL, unquoted", "--null", "-z"),
+    names: Sequence[str] = option("PATTERN", "--name"),
+    min_size: int | None = option("SIZE", read=read_size),
+    max_size: int | None = option("SIZE", read=read_size),
+    since: datetime | None = option("TIME", read=read_time),
+    until: datetime | None = option("TIME", read=read_time),
+    null: bool = flag("--null", "-z"),
     at_op: AtOp = "",
 ) -> None:
     """Find objects by name, size and time.
@@ -170,6 +170,14 @@ def fs_find(
     one of several; if --name is repeated, one match is enough. SIZE is 500, 10kB, 1.5GB or 10GiB.
     TIME is 2026-11-01, "2026-11-01 10:00", today, yesterday or "3 days ago". Uncommitted changes of
     a branch are included; write BRANCH@ to search the committed objects only.
+
+    Args:
+        names: Only names that match, such as '*.csv'.
+        min_size: Only objects of at least this size.
+        max_size: Only objects of at most this size.
+        since: Only objects uploaded since this time.
+        until: Only objects uploaded until this time.
+        null: End each URI by NUL, unquoted.
 
     Examples:
         lakecli fs find lakefs://demo/main/ --name '*.parquet' --min-size 1GB
@@ -203,8 +211,8 @@ def fs_du(
     context: Context,
     path: PrefixUri,
     *,
-    depth: int = option("N", "Levels of directories; 0 for the total", default=1, min=0),
-    shared: bool = flag("Also show what other branches and tags have too"),
+    depth: int = option("N", default=1, min=0),
+    shared: bool = flag(),
     at_op: AtOp = "",
 ) -> None:
     """Show the space that the objects below a prefix use, by directory.
@@ -218,6 +226,10 @@ def fs_du(
     Uncommitted changes of a branch are included; write BRANCH@ for the committed objects only.
     Older commits may store more: see `lakecli gc run`. Unless stdout is a terminal, the columns are
     separated by tabs and sizes are in bytes.
+
+    Args:
+        depth: Levels of directories; 0 for the total.
+        shared: Also show what other branches and tags have too.
 
     Examples:
         lakecli fs du lakefs://demo/main/

@@ -59,40 +59,22 @@ class FormatName(StrEnum):
 @answers(presigned_links.LinkSetJson, option="--put --script")
 def fs_presign(
     context: Context,
-    paths: list[LakeUri] = argument(
-        "PATH",
-        "lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help "
-        "remotes)",
-        default=[],
-        read=each(read_prefix),
-    ),
+    paths: list[LakeUri] = argument("PATH", default=[], read=each(read_prefix)),
     *,
     recursive: Recursive = False,
     names: NamesOptions,
     expires: Expires = None,
-    format_: FormatName | None = option(
-        None, "With -r, format of the manifest; default: by its suffix"
-    ),
-    manifest: Path | None = option("FILE", "With -r, write the URLs to this file"),
-    script: Path | None = option(
-        "FILE", "Write a shell script that downloads everything; with --put, one that sends files"
-    ),
-    page: Path | None = option(
-        "FILE", "Write a web page of the links; with --put, one that sends files"
-    ),
-    title: str = option("TEXT", "The title of a web page; default: PATH"),
-    signed_by: bool = flag("Name the committer in a web page as its sender"),
-    check: Path | None = option(
-        "MANIFEST", "Show which URLs expired and which objects changed", kind=Kind.FILE
-    ),
-    put: bool = flag("Print a URL for uploading an object; see fs stage"),
-    inline: bool = flag("Let browsers display every object, even HTML and scripts"),
-    count: int = option(
-        "N", "With --put, number of URLs, for one object each", "--count", "-n", default=1, min=1
-    ),
-    max_size: int | None = option(
-        "SIZE", "With --put, largest size of an object; default: 5GiB", read=read_size
-    ),
+    format_: FormatName | None = option(None),
+    manifest: Path | None = option("FILE"),
+    script: Path | None = option("FILE"),
+    page: Path | None = option("FILE"),
+    title: str = option("TEXT"),
+    signed_by: bool = flag(),
+    check: Path | None = option("MANIFEST", kind=Kind.FILE),
+    put: bool = flag(),
+    inline: bool = flag(),
+    count: int = option("N", "--count", "-n", default=1, min=1),
+    max_size: int | None = option("SIZE", read=read_size),
 ) -> ExitCode | None:
     """Print presigned URLs: temporary access without credentials.
 
@@ -135,6 +117,21 @@ def fs_presign(
     --arrived` stages the received files below PATH. A page needs a CORS rule of the bucket
     (`lakecli help clouds`). If the store supports it, large files are sent in parts, and an
     interrupted upload can continue (`lakecli help handoff`).
+
+    Args:
+        paths: lakefs://REPOSITORY/REF/PATH, or NAMESPACE@REF/PATH without a clone (lakecli help
+            remotes).
+        format_: With -r, format of the manifest; default: by its suffix.
+        manifest: With -r, write the URLs to this file.
+        script: Write a shell script that downloads everything; with --put, one that sends files.
+        page: Write a web page of the links; with --put, one that sends files.
+        title: The title of a web page; default: PATH.
+        signed_by: Name the committer in a web page as its sender.
+        check: Show which URLs expired and which objects changed.
+        put: Print a URL for uploading an object; see fs stage.
+        inline: Let browsers display every object, even HTML and scripts.
+        count: With --put, number of URLs, for one object each.
+        max_size: With --put, largest size of an object; default: 5GiB.
 
     Examples:
         lakecli fs presign lakefs://demo/main/reports/2026.csv --expires 12h

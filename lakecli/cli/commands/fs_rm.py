@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import human_size
-from lakecli.cli.params import NO_EFFECT, BranchPathUris, DryRun, Recursive
+from lakecli.cli.params import BranchPathUris, DryRun, Recursive
 from lakecli.errors import Refused, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.rm import find_nearest, is_directory, rm_paths, rm_trees
@@ -51,12 +51,10 @@ def fs_rm(
     paths: BranchPathUris,
     *,
     recursive: Recursive = False,
-    must_exist: bool = flag("Remove nothing and exit with 6 if a path has no object"),
+    must_exist: bool = flag(),
     names: NamesOptions,
     dry_run: DryRun = False,
-    _concurrency: int = option(
-        None, NO_EFFECT, "--concurrency", "-C", default=1, min=1, hidden=True
-    ),
+    _concurrency: int = option(None, "--concurrency", "-C", default=1, min=1, hidden=True),
 ) -> None:
     """Remove objects from a branch; with -r, all objects at and below the paths.
 
@@ -70,6 +68,9 @@ def fs_rm(
 
     --dry-run lists every object that would be removed; with --json it prints one object for each,
     and the totals in the last one.
+
+    Args:
+        must_exist: Remove nothing and exit with 6 if a path has no object.
 
     Examples:
         lakecli fs rm lakefs://demo/main/reports/2025.csv lakefs://demo/main/reports/2024.csv

@@ -27,17 +27,13 @@ def fs_stage(
     context: Context,
     path: NewPathUri,
     *,
-    incoming: str | None = option(
-        "ID", "Stage the object that was sent to this fs presign --put link"
-    ),
-    arrived: bool = flag("Stage what was sent to the pages and scripts of fs presign --put PATH"),
-    dry_run: bool = flag("With --arrived, show what has arrived, but stage nothing"),
-    location: str | None = option("URI", "Stage an object outside the storage namespace"),
-    size: int | None = option("BYTES", "With --location, the size of the object", min=0),
-    checksum: str | None = option("TEXT", "With --location, the BLAKE3 or ETag of the object"),
-    mtime: int | None = option(
-        "SECONDS", "With --location, its modification time in unix seconds; default: now"
-    ),
+    incoming: str | None = option("ID"),
+    arrived: bool = flag(),
+    dry_run: bool = flag(),
+    location: str | None = option("URI"),
+    size: int | None = option("BYTES", min=0),
+    checksum: str | None = option("TEXT"),
+    mtime: int | None = option("SECONDS"),
     content_type: ContentType = None,
     metadata: Metadata = NO_METADATA,
 ) -> None:
@@ -56,6 +52,15 @@ def fs_stage(
     With --location, the branch refers to an object outside the repository's storage namespace. If
     PATH ends in a slash, the object keeps its name below PATH. Nothing is read or copied; if the
     object is changed or deleted there, it is lost here too.
+
+    Args:
+        incoming: Stage the object that was sent to this fs presign --put link.
+        arrived: Stage what was sent to the pages and scripts of fs presign --put PATH.
+        dry_run: With --arrived, show what has arrived, but stage nothing.
+        location: Stage an object outside the storage namespace.
+        size: With --location, the size of the object.
+        checksum: With --location, the BLAKE3 or ETag of the object.
+        mtime: With --location, its modification time in unix seconds; default: now.
 
     Examples:
         lakecli fs stage lakefs://demo/main/inbox/orders.csv --incoming ID
@@ -164,9 +169,9 @@ def fs_update_metadata(
     paths: BranchPathUris,
     *,
     metadata: Mapping[str, str] | None = option(
-        "KEY=VALUE", "The new metadata; '' for none", "--metadata", "--meta", read=read_new_metadata
+        "KEY=VALUE", "--metadata", "--meta", read=read_new_metadata
     ),
-    content_type: str | None = option("TYPE", "The new content type"),
+    content_type: str | None = option("TYPE"),
 ) -> None:
     """Replace the metadata or the content type of objects.
 
@@ -174,6 +179,10 @@ def fs_update_metadata(
     uncommitted change of the branch. All user metadata is replaced; metadata that clients recorded,
     such as the modification time of the file, is kept. If one of several objects does not exist,
     nothing is changed.
+
+    Args:
+        metadata: The new metadata; '' for none.
+        content_type: The new content type.
 
     Examples:
         lakecli fs update-metadata lakefs://demo/main/a.csv --metadata owner=ada,stage=raw

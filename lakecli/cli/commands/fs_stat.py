@@ -49,7 +49,7 @@ def fs_stat(
     context: Context,
     path: PathOrDirectoryUri,
     *,
-    pre_sign: bool = flag("Show a URL that reads the object without credentials"),
+    pre_sign: bool = flag(),
     expires: Expires = None,
     names: NamesOptions,
     at_op: AtOp = "",
@@ -63,6 +63,9 @@ def fs_stat(
     their state at the start. Each object is shown as soon as its name is read, so a program can
     write a name, read the result and write the next name. A path without an object is reported as
     missing; the exit code is then 3. Empty lines are skipped.
+
+    Args:
+        pre_sign: Show a URL that reads the object without credentials.
 
     Examples:
         lakecli fs stat lakefs://demo/main/reports/2026.csv

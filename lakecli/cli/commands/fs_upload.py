@@ -54,28 +54,13 @@ class UploadJson(TypedDict):
 @answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_upload(
     context: Context,
-    source: str = argument(
-        "SRC",
-        "A file, a pipe, a directory (with -r), or - for standard input",
-        default="",
-        kind=Kind.FILE,
-    ),
-    more: list[str] = argument(
-        "PATH",
-        "More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH]",
-        default=[],
-    ),
+    source: str = argument("SRC", default="", kind=Kind.FILE),
+    more: list[str] = argument("PATH", default=[]),
     *,
-    source_option: str | None = option(
-        "SRC",
-        "SRC as an option; PATH is then the only argument, and the whole path of a file",
-        "--source",
-        "-s",
-        kind=Kind.FILE,
-    ),
-    recursive: bool = flag("All files below the directory SRC", "--recursive", "-r"),
-    delete: bool = flag("With -r, remove objects below PATH that SRC lacks"),
-    max_delete: int | None = option("N", "Refuse to remove more than N objects", min=0),
+    source_option: str | None = option("SRC", "--source", "-s", kind=Kind.FILE),
+    recursive: bool = flag("--recursive", "-r"),
+    delete: bool = flag(),
+    max_delete: int | None = option("N", min=0),
     names: NamesOptions,
     content_type: params.ContentType = None,
     metadata: params.Metadata = NO_METADATA,
@@ -116,6 +101,15 @@ def fs_upload(
     .lakefs_ref.yaml and .DS_Store, are left out and reported. Symbolic links and special files in a
     directory fail unless --follow or --skip is given. If some files fail, the others are uploaded,
     the failures are listed, and the exit code is 3.
+
+    Args:
+        source: A file, a pipe, a directory (with -r), or - for standard input.
+        more: More files, if any, and last the destination: lakefs://REPOSITORY/BRANCH/[PATH].
+        source_option: SRC as an option; PATH is then the only argument, and the whole path of a
+            file.
+        recursive: All files below the directory SRC.
+        delete: With -r, remove objects below PATH that SRC lacks.
+        max_delete: Refuse to remove more than N objects.
 
     Examples:
         lakecli fs upload report.csv lakefs://demo/main/reports/

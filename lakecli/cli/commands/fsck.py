@@ -78,15 +78,11 @@ def fsck(
     context: Context,
     repository: RepositoryUri,
     *,
-    data: bool = flag("Read and verify the contents of every data object"),
-    sample: float | None = option(
-        "PART", "As --data, for a random sample such as 1%", read=read_part
-    ),
-    external: bool = flag("Check the objects outside the storage namespace, too"),
-    repair: bool = flag("Repair what can be repaired, and list what is lost"),
-    places: Sequence[str] = option(
-        "PLACE", "With --repair, also look in this directory or copy of the namespace", "--from"
-    ),
+    data: bool = flag(),
+    sample: float | None = option("PART", read=read_part),
+    external: bool = flag(),
+    repair: bool = flag(),
+    places: Sequence[str] = option("PLACE", "--from"),
     dry_run: DryRun = False,
     engine: EngineOptions,
 ) -> None:
@@ -123,6 +119,13 @@ def fsck(
     everything was repaired.
 
     --engine spark reads and verifies on Spark, with the same findings.
+
+    Args:
+        data: Read and verify the contents of every data object.
+        sample: As --data, for a random sample such as 1%.
+        external: Check the objects outside the storage namespace, too.
+        repair: Repair what can be repaired, and list what is lost.
+        places: With --repair, also look in this directory or copy of the namespace.
 
     Examples:
         lakecli fsck lakefs://demo

@@ -63,19 +63,10 @@ def gc_run(
     repository: RepositoryUri,
     *,
     dry_run: DryRun = False,
-    grace: timedelta | None = option(
-        "TIME",
-        "Minimum age of garbage, and delay until it is deleted; at least 24h; "
-        "default: 14d (gc.grace)",
-        read=read_duration,
-    ),
-    force_shared: bool = flag("Collect even if a lakeFS server may use the namespace"),
-    lakefs_stopped: bool = flag(
-        "Confirm, once, that lakeFS has stopped in a namespace that was taken over"
-    ),
-    accept_restored: bool = flag(
-        "Accept, once, that branches or tags are missing or older than they were"
-    ),
+    grace: timedelta | None = option("TIME", read=read_duration),
+    force_shared: bool = flag(),
+    lakefs_stopped: bool = flag(),
+    accept_restored: bool = flag(),
     yes: Yes = False,
     engine: EngineOptions,
     transfer: TransferOptions,
@@ -126,6 +117,13 @@ def gc_run(
     finds passes through _lakecli/scratch/ in the namespace. --engine auto uses Spark if a --master
     is given, or if the largest branch of this clone has 20,000,000 objects or more.
 
+    Args:
+        grace: Minimum age of garbage, and delay until it is deleted; at least 24h; default: 14d
+            (gc.grace).
+        force_shared: Collect even if a lakeFS server may use the namespace.
+        lakefs_stopped: Confirm, once, that lakeFS has stopped in a namespace that was taken over.
+        accept_restored: Accept, once, that branches or tags are missing or older than they were.
+
     Examples:
         lakecli gc run lakefs://demo --dry-run
         lakecli gc run lakefs://demo
@@ -171,12 +169,7 @@ def gc_status(context: Context, repository: RepositoryUri) -> None:
 
 
 @answers(GcStatus)
-def gc_undo(
-    context: Context,
-    repository: RepositoryUri,
-    *,
-    force: bool = flag("End an interrupted sweep, or replace a damaged state"),
-) -> None:
+def gc_undo(context: Context, repository: RepositoryUri, *, force: bool = flag()) -> None:
     """Cancel the condemnation of garbage.
 
     This is possible until the sweep begins; nothing has been deleted until then. The next `lakecli
@@ -186,6 +179,9 @@ def gc_undo(
     sweep deleted cannot be restored; `lakecli fsck` lists what is missing. A sweep that may still
     be running is not ended: wait 30 minutes after its last sign of life, which `lakecli gc status`
     shows. If the recorded state of the collection is damaged, --force replaces it by an idle one.
+
+    Args:
+        force: End an interrupted sweep, or replace a damaged state.
 
     Examples:
         lakecli gc undo lakefs://demo
@@ -204,13 +200,7 @@ def gc_set_config(
     context: Context,
     repository: RepositoryUri,
     *,
-    filename: str = option(
-        "FILE",
-        "File with the rules as JSON; - for standard input",
-        "--filename",
-        "-f",
-        default=REQUIRED,
-    ),
+    filename: str = option("FILE", "--filename", "-f", default=REQUIRED),
 ) -> None:
     """Set the retention rules: how long commits keep their objects, per branch.
 
@@ -221,6 +211,9 @@ def gc_set_config(
 
         {"default_retention_days": 21,
          "branches": [{"branch_id": "main", "retention_days": 28}]}
+
+    Args:
+        filename: File with the rules as JSON; - for standard input.
 
     Examples:
         lakecli gc set-config lakefs://demo -f rules.json
@@ -234,12 +227,12 @@ def gc_set_config(
 
 @answers(RetentionRulesJson)
 def gc_get_config(
-    context: Context,
-    repository: RepositoryUri,
-    *,
-    as_json: bool = flag("Print the rules as JSON that gc set-config reads", "-p"),
+    context: Context, repository: RepositoryUri, *, as_json: bool = flag("-p")
 ) -> None:
     """Show the retention rules.
+
+    Args:
+        as_json: Print the rules as JSON that gc set-config reads.
 
     Examples:
         lakecli gc get-config lakefs://demo

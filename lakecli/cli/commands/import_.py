@@ -86,41 +86,23 @@ class Mode(StrEnum):
 def import_(
     context: Context,
     *,
-    source: str = option(
-        "URI",
-        "Directory, prefix of a bucket, manifest or S3 Inventory; must be given",
-        "--from",
-        kind=Kind.DIRECTORY,
-    ),
-    target: LakeUri | None = option(
-        "PATH",
-        "lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given",
-        "--to",
-        read=read_branch_prefix,
-    ),
-    mode: Mode = option(
-        None, "Replace everything below PREFIX, or merge into it", default=Mode.REPLACE
-    ),
-    copy: bool = flag("Copy the bytes into the repository's namespace"),
-    manifest: bool = flag("URI is a manifest, whatever its suffix"),
-    pin_versions: bool | None = option(
-        None,
-        "Record the current version of each object [default: as the destination has it]",
-        "--pin-versions/--no-pin-versions",
-    ),
-    verify: Verify = option(
-        None, "Check which objects of a manifest exist with the listed size", default=Verify.SAMPLE
-    ),
+    source: str = option("URI", "--from", kind=Kind.DIRECTORY),
+    target: LakeUri | None = option("PATH", "--to", read=read_branch_prefix),
+    mode: Mode = option(None, default=Mode.REPLACE),
+    copy: bool = flag(),
+    manifest: bool = flag(),
+    pin_versions: bool | None = option(None, "--pin-versions/--no-pin-versions"),
+    verify: Verify = option(None, default=Verify.SAMPLE),
     links: params.LinkOptions,
-    allow_empty: bool = flag("Allow an empty directory or prefix"),
+    allow_empty: bool = flag(),
     message: params.Message = "Import objects",
     allow_empty_message: params.AllowEmptyMessage = True,
     metadata: params.Metadata = NO_METADATA,
-    allow_empty_commit: bool = flag("Commit even if nothing changes"),
+    allow_empty_commit: bool = flag(),
     dry_run: params.DryRun = False,
     engine: params.EngineOptions,
     transfer: params.TransferOptions,
-    merge: bool = flag("lakectl's old name of --mode merge", hidden=True),
+    merge: bool = flag(hidden=True),
 ) -> None:
     """Import existing objects in one commit, without copying them.
 
@@ -172,6 +154,18 @@ def import_(
     If the source has not changed since the last import, there is nothing to import: nothing is
     committed, and the exit code is 11. In a script, `|| [ $? = 11 ]` after the command accepts this
     exit code; --allow-empty-commit makes a commit.
+
+    Args:
+        source: Directory, prefix of a bucket, manifest or S3 Inventory; must be given.
+        target: lakefs://REPOSITORY/BRANCH/[PREFIX]; must be given.
+        mode: Replace everything below PREFIX, or merge into it.
+        copy: Copy the bytes into the repository's namespace.
+        manifest: URI is a manifest, whatever its suffix.
+        pin_versions: Record the current version of each object [default: as the destination has
+            it].
+        verify: Check which objects of a manifest exist with the listed size.
+        allow_empty: Allow an empty directory or prefix.
+        allow_empty_commit: Commit even if nothing changes.
 
     Examples:
         lakecli import --from s3://bucket/raw/ --to lakefs://demo/main/raw/

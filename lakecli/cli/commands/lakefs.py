@@ -106,15 +106,9 @@ def refs_dump(
     context: Context,
     repository: RepositoryUri,
     *,
-    output: str = option(
-        "FILE", "Write the manifest there; - is standard output", "--output", "-o", default="-"
-    ),
-    push_first: bool = flag("Push all branches and tags before dumping"),
-    leave_out: list[str] = option(
-        "KIND",
-        "Dump although this is lost: names, paths, uncommitted or unpushed; repeatable",
-        kind=Kind.NOTHING,
-    ),
+    output: str = option("FILE", "--output", "-o", default="-"),
+    push_first: bool = flag(),
+    leave_out: list[str] = option("KIND", kind=Kind.NOTHING),
 ) -> None:
     """Dump the refs of a repository for lakeFS.
 
@@ -128,6 +122,11 @@ def refs_dump(
 
     Garbage collection keeps a dump, and all that it refers to, for 30 days. `lakecli gc status`
     lists the dumps that are kept.
+
+    Args:
+        output: Write the manifest there; - is standard output.
+        push_first: Push all branches and tags before dumping.
+        leave_out: Dump although this is lost: names, paths, uncommitted or unpushed; repeatable.
 
     Examples:
         lakecli refs-dump lakefs://demo -o refs.json
@@ -169,14 +168,8 @@ def refs_restore(
     context: Context,
     repository: RepositoryUri,
     *,
-    manifest: str = option(
-        "FILE",
-        "The manifest that refs-dump printed; - reads standard input",
-        "--manifest",
-        "-m",
-        default="-",
-    ),
-    update: bool = flag("Bring what is new in the dump into a repository that has commits"),
+    manifest: str = option("FILE", "--manifest", "-m", default="-"),
+    update: bool = flag(),
 ) -> None:
     """Fill a repository with the refs of a lakeFS dump.
 
@@ -191,6 +184,10 @@ def refs_restore(
     branch stays here, and the command to follow lakeFS is printed. New branches and tags are
     created; a tag that differs is reported and stays. Refs that lakeFS has deleted stay. A dump
     that is older than an earlier restored one is ignored.
+
+    Args:
+        manifest: The manifest that refs-dump printed; - reads standard input.
+        update: Bring what is new in the dump into a repository that has commits.
 
     Examples:
         lakecli refs-restore lakefs://demo --manifest refs.json
@@ -219,20 +216,18 @@ def refs_restore(
 @answers(StoredRecordJson, each=True)
 def cat_sst(
     context: Context,
-    file: str = option(
-        "FILE",
-        "A file, the URI of an object in a storage namespace, or - for standard input",
-        "--file",
-        "-f",
-        default=REQUIRED,
-    ),
+    file: str = option("FILE", "--file", "-f", default=REQUIRED),
     *,
-    amount: int = option("N", "Show at most N records; -1 shows all", default=-1),
+    amount: int = option("N", default=-1),
 ) -> None:
     """Show the records of a range, a metarange or a list of a refs dump.
 
     These are the SSTables below _lakefs/ in a storage namespace, whether lakecli or lakeFS wrote
     them, and the commit packs below _lakecli/commits/. Checksums of blocks are verified.
+
+    Args:
+        file: A file, the URI of an object in a storage namespace, or - for standard input.
+        amount: Show at most N records; -1 shows all.
 
     Examples:
         lakecli cat-sst -f /var/lake/demo/_lakefs/RANGE_ID --amount 10

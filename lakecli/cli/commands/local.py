@@ -37,11 +37,7 @@ GitIgnore = Annotated[
 def local_clone(
     context: Context,
     path: params.PrefixUri,
-    directory: str = argument(
-        "DIRECTORY",
-        "An empty or missing directory; default: the last part of PATH, or the repository's name",
-        default="",
-    ),
+    directory: str = argument("DIRECTORY", default=""),
     *,
     include: params.Include = (),
     exclude: params.Exclude = (),
@@ -59,6 +55,10 @@ def local_clone(
     With --include and --exclude the directory is sparse: it has only the objects whose paths below
     PATH match, as in .gitignore. Later commands keep to these patterns, and commits of the
     directory change no other paths.
+
+    Args:
+        directory: An empty or missing directory; default: the last part of PATH, or the
+            repository's name.
 
     Examples:
         lakecli local clone lakefs://demo/main/data/ ./data
@@ -88,14 +88,12 @@ def local_clone(
 def local_init(
     context: Context,
     path: params.PrefixUri,
-    directory: str = argument(
-        "DIRECTORY", "The directory to link; default: this directory", default="."
-    ),
+    directory: str = argument("DIRECTORY", default="."),
     *,
     include: params.Include = (),
     exclude: params.Exclude = (),
     gitignore: GitIgnore = True,
-    force: bool = flag("Link a directory anew that is linked"),
+    force: bool = flag(),
 ) -> None:
     """Link a directory with a path of a branch, tag or commit.
 
@@ -105,6 +103,10 @@ def local_init(
 
     The file .lakefs_ref.yaml in the directory records the link; lakectl reads and writes it, too.
     In a Git work tree, Git ignores the other files of the directory from then on.
+
+    Args:
+        directory: The directory to link; default: this directory.
+        force: Link a directory anew that is linked.
 
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data
@@ -126,10 +128,7 @@ def local_init(
 
 @answers(LinkedDirectory, each=True)
 def local_list(
-    context: Context,
-    directory: str = argument("DIRECTORY", "Where to search; default: this directory", default="."),
-    *,
-    prune: bool = flag("Delete the indexes of directories that are gone"),
+    context: Context, directory: str = argument("DIRECTORY", default="."), *, prune: bool = flag()
 ) -> None:
     """List the linked directories below a directory.
 
@@ -139,6 +138,10 @@ def local_list(
     files are not read again. An index that was not used for 90 days is deleted. --prune also
     deletes the indexes of directories that were deleted or moved, but not of those on a disk that
     is not mounted. If a directory was moved, the next command reads all its files once.
+
+    Args:
+        directory: Where to search; default: this directory.
+        prune: Delete the indexes of directories that are gone.
 
     Examples:
         lakecli local list
@@ -170,8 +173,8 @@ def local_checkout(
     context: Context,
     directory: Directory = ".",
     *,
-    ref: str = option("REF", "Branch, tag or commit to go to", "--ref", "-r"),
-    all_: bool = flag("All linked directories below DIRECTORY"),
+    ref: str = option("REF", "--ref", "-r"),
+    all_: bool = flag(),
     yes: params.Yes = False,
     links: params.LinkOptions,
     transfer: params.TransferOptions,
@@ -182,6 +185,10 @@ def local_checkout(
     Without --ref, the directory gets the files of the commit of the last sync. After a question,
     which -y answers, changed files are overwritten and new files are deleted; `undo` restores them.
     To go to another ref and keep changes, use `checkout`.
+
+    Args:
+        ref: Branch, tag or commit to go to.
+        all_: All linked directories below DIRECTORY.
 
     Examples:
         lakecli local checkout -y
@@ -207,7 +214,7 @@ def local_pull(
     context: Context,
     directory: Directory = ".",
     *,
-    force: bool = flag("Overwrite changed files that the ref has changed too"),
+    force: bool = flag(),
     links: params.LinkOptions,
     transfer: params.TransferOptions,
     _pre_sign: params.PreSign = False,
@@ -222,6 +229,9 @@ def local_pull(
     The ref is read as it is on this machine. To fetch it from the bucket first: `pull`.
 
     The same command continues whatever was interrupted in the directory.
+
+    Args:
+        force: Overwrite changed files that the ref has changed too.
 
     Examples:
         lakecli local pull
@@ -242,14 +252,14 @@ def local_commit(
     directory: Directory = ".",
     *,
     message: params.Message = "",
-    allow_empty_message: bool = flag("Commit without a message"),
+    allow_empty_message: bool = flag(),
     metadata: params.Metadata = NO_METADATA,
     include: params.Include = (),
     exclude: params.Exclude = (),
-    ours: bool = flag("Commit the directory's file where others have changed it too"),
+    ours: bool = flag(),
     links: params.LinkOptions,
     transfer: params.TransferOptions,
-    _force: bool = flag(params.NO_EFFECT, "--force", hidden=True),
+    _force: bool = flag("--force", hidden=True),
     _yes: params.Yes = False,
     _pre_sign: params.PreSign = False,
 ) -> None:
@@ -268,6 +278,10 @@ def local_commit(
     In a Git work tree, the commit's metadata has the ID of Git's head (git_commit_id) and, if Git
     has a remote, the URL of that commit there.
 
+    Args:
+        allow_empty_message: Commit without a message.
+        ours: Commit the directory's file where others have changed it too.
+
     Examples:
         lakecli local commit -m "Add the numbers of March"
         lakecli local commit ./data -m "Clean up" --include 'raw/**'
@@ -284,7 +298,7 @@ def local_status(
     context: Context,
     directory: Directory = ".",
     *,
-    local: bool = flag("Show only what has changed in the directory", "--local", "-l"),
+    local: bool = flag("--local", "-l"),
     include: params.Include = (),
     exclude: params.Exclude = (),
     links: params.LinkOptions,
@@ -298,6 +312,9 @@ def local_status(
 
     Files that .lakefsignore excludes are not shown, unless the ref has them. Symbolic links and
     special files are reported, left out with --skip, or followed with --follow.
+
+    Args:
+        local: Show only what has changed in the directory.
 
     Examples:
         lakecli local status
@@ -320,10 +337,13 @@ def local_diff(
     *,
     include: params.Include = (),
     exclude: params.Exclude = (),
-    exit_code: bool = flag("Exit with 13 if there are differences"),
+    exit_code: bool = flag(),
     links: params.LinkOptions,
 ) -> ExitCode:
     """List what has changed in a linked directory since it was last synced.
+
+    Args:
+        exit_code: Exit with 13 if there are differences.
 
     Examples:
         lakecli local diff

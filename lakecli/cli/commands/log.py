@@ -32,36 +32,26 @@ Texts = Sequence[str]
 def log(
     context: Context,
     ref: LakeUri | None = argument(
-        "REF",
-        "lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory",
-        default=None,
-        read=read_ref_or_file,
-        kind=Kind.REF_OR_FILE,
+        "REF", default=None, read=read_ref_or_file, kind=Kind.REF_OR_FILE
     ),
     *,
-    amount: int = option(
-        "N", "Show at most N; 0 or -1 for all", "--amount", "-n", default=0, min=-1
-    ),
-    limit: bool = flag("With --amount, do not report that there are more commits"),
-    after: str = option("REF", "Start after this commit", kind=Kind.NOTHING),
-    since: Time = option("TIME", "Only commits since this time", read=read_time),
-    until: Time = option("TIME", "Only commits until this time", read=read_time),
-    author: Patterns = option("REGEX", "Only commits of committers that match", read=read_patterns),
-    grep: Patterns = option("REGEX", "Only commits whose message matches", read=read_patterns),
-    stop_at: str = option("REF", "Stop at this commit", kind=Kind.NOTHING),
-    first_parent: bool = flag("Follow only the first parent of merge commits"),
-    no_merges: bool = flag("Leave out merge commits"),
-    objects: Texts = option(
-        "PATH", "Only commits that changed these paths", read=read_list, kind=Kind.NOTHING
-    ),
-    prefixes: Texts = option(
-        "TEXT", "Only commits that changed paths with these prefixes", read=read_list
-    ),
+    amount: int = option("N", "--amount", "-n", default=0, min=-1),
+    limit: bool = flag(),
+    after: str = option("REF", kind=Kind.NOTHING),
+    since: Time = option("TIME", read=read_time),
+    until: Time = option("TIME", read=read_time),
+    author: Patterns = option("REGEX", read=read_patterns),
+    grep: Patterns = option("REGEX", read=read_patterns),
+    stop_at: str = option("REF", kind=Kind.NOTHING),
+    first_parent: bool = flag(),
+    no_merges: bool = flag(),
+    objects: Texts = option("PATH", read=read_list, kind=Kind.NOTHING),
+    prefixes: Texts = option("TEXT", read=read_list),
     show_meta_range_id: ShowMetarangeId = False,
-    format: str = option("TEXT", "Show each commit as Git's --format does"),
-    oneline: bool = flag("Show the short ID and the subject of each commit"),
-    graph: bool = flag("Draw the graph of commits, one line each"),
-    dot: bool = flag("Write the history as a graph for Graphviz"),
+    format: str = option("TEXT"),
+    oneline: bool = flag(),
+    graph: bool = flag(),
+    dot: bool = flag(),
     at_op: AtOp = "",
 ) -> None:
     """Show the history of a ref, newest commit first.
@@ -84,6 +74,25 @@ def log(
     metarange) and its parents; %an %ae %ad %aD %aI %ai %as %at %ar for the committer and the date,
     also with c for a; %s %b %B for the message; %d %D for branches and tags; %n %% %x09 %x00,
     %C(yellow) and %C(reset). `oneline` and `reference` are formats too.
+
+    Args:
+        ref: lakefs://REPOSITORY/REF[/PATH]; or a file of a linked directory.
+        amount: Show at most N; 0 or -1 for all.
+        limit: With --amount, do not report that there are more commits.
+        after: Start after this commit.
+        since: Only commits since this time.
+        until: Only commits until this time.
+        author: Only commits of committers that match.
+        grep: Only commits whose message matches.
+        stop_at: Stop at this commit.
+        first_parent: Follow only the first parent of merge commits.
+        no_merges: Leave out merge commits.
+        objects: Only commits that changed these paths.
+        prefixes: Only commits that changed paths with these prefixes.
+        format: Show each commit as Git's --format does.
+        oneline: Show the short ID and the subject of each commit.
+        graph: Draw the graph of commits, one line each.
+        dot: Write the history as a graph for Graphviz.
 
     Examples:
         lakecli log

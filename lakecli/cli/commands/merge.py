@@ -53,18 +53,12 @@ def merge(
     metadata: params.Metadata = NO_METADATA,
     strategy: params.Winner = None,
     decide: DecisionOptions,
-    plan: Path | None = option("FILE", "Resolve conflicts as an edited file of --conflicts says"),
-    conflicts: Path | None = option(
-        "FILE", "Merge nothing, and write the conflicts to a file, or to - (stdout)"
-    ),
-    squash: bool = flag("Commit the source's changes without its history"),
-    allow_empty: bool = flag(
-        "Merge even if the source has no new changes, unless both are at the same commit",
-        "--allow-empty",
-        "--force",
-    ),
+    plan: Path | None = option("FILE"),
+    conflicts: Path | None = option("FILE"),
+    squash: bool = flag(),
+    allow_empty: bool = flag("--allow-empty", "--force"),
     allow_empty_message: bool = option(
-        None, "", "--allow-empty-message/--no-allow-empty-message", default=True, hidden=True
+        None, "--allow-empty-message/--no-allow-empty-message", default=True, hidden=True
     ),
     dry_run: params.DryRun = False,
     stat: StatOptions,
@@ -100,6 +94,13 @@ def merge(
     BRANCH defaults to that of the linked directory, or else to the default set by `lakecli use`. If
     merge runs in a directory that is linked with the branch, the directory is updated, too, as by
     `local pull`.
+
+    Args:
+        plan: Resolve conflicts as an edited file of --conflicts says.
+        conflicts: Merge nothing, and write the conflicts to a file, or to - (stdout).
+        squash: Commit the source's changes without its history.
+        allow_empty: Merge even if the source has no new changes, unless both are at the same
+            commit.
 
     Examples:
         lakecli merge lakefs://demo/experiment lakefs://demo/main
@@ -222,9 +223,7 @@ def cherry_pick(
 def find_merge_base(
     context: Context,
     source: params.SourceUri,
-    destination: LakeUri = argument(
-        "DESTINATION", "lakefs://REPOSITORY/REF to merge it into", read=read_ref, kind=Kind.REF
-    ),
+    destination: LakeUri = argument("DESTINATION", read=read_ref, kind=Kind.REF),
     *,
     at_op: params.AtOp = "",
 ) -> None:
@@ -233,6 +232,9 @@ def find_merge_base(
     This is their best common ancestor, as git merge-base defines it. Two branches that were merged
     into each other at the same time have several best common ancestors: each is printed on a line
     of its own, and a merge starts from their merge (see `lakecli help revisions`).
+
+    Args:
+        destination: lakefs://REPOSITORY/REF to merge it into.
 
     Examples:
         lakecli find-merge-base lakefs://demo/experiment lakefs://demo/main

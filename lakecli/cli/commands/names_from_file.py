@@ -48,20 +48,16 @@ def read_document(context: Context, filename: str) -> str:
 
 
 class NamesOptions(NamedTuple):
-    """The options for a file with the names of the objects to work on."""
+    """The options for a file with the names of the objects to work on.
 
-    files_from: Annotated[
-        str | None,
-        Option(
-            "FILE",
-            "Only what FILE names, relative to the given path, one name a line; - for "
-            "standard input",
-            "--files-from",
-        ),
-    ] = None
-    null: Annotated[
-        bool, Option(None, "Names of --files-from end with NUL, not with a newline", "--null", "-z")
-    ] = False
+    Attributes:
+        files_from: Only what FILE names, relative to the given path, one name a line; - for
+            standard input.
+        null: Names of --files-from end with NUL, not with a newline.
+    """
+
+    files_from: Annotated[str | None, Option("FILE", "")] = None
+    null: Annotated[bool, Option(None, "", "--null", "-z")] = False
 
 
 def are_given(options: NamesOptions) -> bool:

@@ -62,10 +62,8 @@ def policy_show(
     context: Context,
     repository: RepositoryUri,
     *,
-    print_iam: Cloud | None = option(
-        "CLOUD", "Print what the bucket's permissions can enforce, for this cloud"
-    ),
-    person: str = option("EMAIL|ROLE", "Print it for this person or role", "--for"),
+    print_iam: Cloud | None = option("CLOUD"),
+    person: str = option("EMAIL|ROLE", "--for"),
 ) -> None:
     """Show the rules about branches and tags, which hold for all clones.
 
@@ -79,6 +77,10 @@ def policy_show(
     policy that only denies; `lakecli help clouds` has a policy that allows. For gcs, it has role
     bindings for the bucket; for azure, a role assignment. Replace PERSON and other words in
     capitals.
+
+    Args:
+        print_iam: Print what the bucket's permissions can enforce, for this cloud.
+        person: Print it for this person or role.
 
     Examples:
         lakecli policy show lakefs://demo
@@ -126,11 +128,7 @@ def policy_log(context: Context, repository: RepositoryUri, *, amount: Amount = 
 
 @answers(PolicyJson)
 def policy_set(
-    context: Context,
-    repository: RepositoryUri,
-    file: str = argument("FILE", "The rules as TOML; - for standard input"),
-    *,
-    yes: Yes = False,
+    context: Context, repository: RepositoryUri, file: str = argument("FILE"), *, yes: Yes = False
 ) -> None:
     """Replace the rules about branches and tags, for all clones.
 
@@ -151,6 +149,9 @@ def policy_set(
 
     Only lakecli follows these rules; other programs that write into the bucket do not. See `lakecli
     help policy` for what only the permissions of the bucket can enforce.
+
+    Args:
+        file: The rules as TOML; - for standard input.
 
     Examples:
         lakecli policy set lakefs://demo policy.toml
@@ -250,9 +251,7 @@ def branch_protect_list(
 
 @answers(PatternJson)
 def branch_protect_add(
-    context: Context,
-    repository: RepositoryUri,
-    pattern: str = argument("PATTERN", "Names of branches, with *, ? and [a-z]"),
+    context: Context, repository: RepositoryUri, pattern: str = argument("PATTERN")
 ) -> None:
     """Let branches accept only merges: no direct commits, and no staged changes.
 
@@ -265,6 +264,9 @@ def branch_protect_add(
         lakectl branch-protect list lakefs://demo |
             xargs -n 1 lakecli branch-protect add lakefs://demo
 
+    Args:
+        pattern: Names of branches, with *, ? and [a-z].
+
     Examples:
         lakecli branch-protect add lakefs://demo main
         lakecli branch-protect add lakefs://demo 'stable_*'
@@ -275,11 +277,12 @@ def branch_protect_add(
 
 @answers(PatternJson)
 def branch_protect_delete(
-    context: Context,
-    repository: RepositoryUri,
-    pattern: str = argument("PATTERN", "The pattern, as it was added"),
+    context: Context, repository: RepositoryUri, pattern: str = argument("PATTERN")
 ) -> None:
     """Remove a pattern that branch-protect add has added.
+
+    Args:
+        pattern: The pattern, as it was added.
 
     Examples:
         lakecli branch-protect delete lakefs://demo stable_*

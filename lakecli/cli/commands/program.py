@@ -46,7 +46,7 @@ class Shell(StrEnum):
 
 
 @answers(ScriptJson)
-def completion(context: Context, shell: Shell = argument("SHELL", "bash, zsh or fish")) -> None:
+def completion(context: Context, shell: Shell = argument("SHELL")) -> None:
     """Print the completion script of a shell.
 
     The package installs the scripts where shells look for them. If your shell does not, load the
@@ -57,6 +57,9 @@ def completion(context: Context, shell: Shell = argument("SHELL", "bash, zsh or 
     was never read here is not completed until `fs ls` has listed its directory. A repository that
     is named by its storage namespace (s3://bucket/sales@main) is completed if this machine has a
     clone of it, or if the namespace is a directory.
+
+    Args:
+        shell: bash, zsh or fish.
 
     Examples:
         eval "$(lakecli completion bash)"

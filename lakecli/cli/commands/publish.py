@@ -24,7 +24,7 @@ def publish(
     metadata: params.Metadata = NO_METADATA,
     strategy: params.Winner = None,
     decide: DecisionOptions,
-    allow_empty: bool = flag("Merge even if the source has no new changes"),
+    allow_empty: bool = flag(),
     no_verify: params.NoVerify = False,
 ) -> None:
     """Merge a ref into a branch and push the branch, if every check passes on the merged tree.
@@ -40,6 +40,9 @@ def publish(
     in the order in which they are given.
 
     With sync = manual, only BRANCH is fetched and pushed. The merge works as in `lakecli merge`.
+
+    Args:
+        allow_empty: Merge even if the source has no new changes.
 
     Examples:
         lakecli config set checks.schema "python check_schema.py"

@@ -69,7 +69,7 @@ def pull(
     *,
     strategy: params.Winner = None,
     decide: params.DecisionOptions,
-    ff_only: bool = flag("Refuse a pull that needs a merge"),
+    ff_only: bool = flag(),
     message: params.Message = "",
     dry_run: params.DryRun = False,
 ) -> None:
@@ -87,6 +87,9 @@ def pull(
     Without REF, in a linked directory, the branch of the directory is updated, then the directory
     itself, as by `local pull`: changed files stay, and files that were changed on both sides are
     listed. With REF, the files of the directory stay.
+
+    Args:
+        ff_only: Refuse a pull that needs a merge.
 
     Examples:
         lakecli pull

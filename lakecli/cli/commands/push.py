@@ -32,8 +32,8 @@ def push(
     context: Context,
     ref: HereRepositoryOrRefUri = None,
     *,
-    all_refs: bool = flag("Push all branches and tags", "--all"),
-    delete: bool = flag("Delete the branch or tag in the bucket, not here", "--delete", "-d"),
+    all_refs: bool = flag("--all"),
+    delete: bool = flag("--delete", "-d"),
     force_with_lease: ForceWithLease = None,
     dry_run: DryRun = False,
     no_verify: NoVerify = False,
@@ -51,6 +51,10 @@ def push(
 
     If a push is interrupted, the next command that uses the bucket completes the push or reports
     what became of it.
+
+    Args:
+        all_refs: Push all branches and tags.
+        delete: Delete the branch or tag in the bucket, not here.
 
     Examples:
         lakecli push

@@ -42,10 +42,7 @@ class QuickstartJson(TypedDict):
 
 @answers(QuickstartJson)
 def quickstart(
-    context: Context,
-    directory: str | None = argument(
-        "DIR", "Directory with files to use", default=None, kind=Kind.DIRECTORY
-    ),
+    context: Context, directory: str | None = argument("DIR", default=None, kind=Kind.DIRECTORY)
 ) -> None:
     """Create a small repository, and show each command as it runs.
 
@@ -53,6 +50,9 @@ def quickstart(
     lakecli's home, uploaded to a new repository there, committed, changed on a branch, compared,
     merged and tagged. The repository stays for you to try things. Each run creates another one.
     Nothing outside lakecli's home is changed, and no network is used.
+
+    Args:
+        directory: Directory with files to use.
 
     Examples:
         lakecli quickstart

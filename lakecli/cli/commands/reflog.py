@@ -35,7 +35,7 @@ def reflog(
     ref: BranchOrTagUri,
     *,
     amount: Amount = 100,
-    after: int | None = option("N", "Start after this number", min=0),
+    after: int | None = option("N", min=0),
 ) -> None:
     """Show how a branch or tag moved, newest move first.
 
@@ -46,6 +46,9 @@ def reflog(
     the last two moves, and main@{2026-11-01} the position at a date.
 
     Each line has the ref, the commit, the time, what was done, and who did it.
+
+    Args:
+        after: Start after this number.
 
     Examples:
         lakecli reflog lakefs://demo/main

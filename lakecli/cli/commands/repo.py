@@ -17,14 +17,8 @@ def repo_create(
     repository: RepositoryUri,
     storage_namespace: StorageNamespace,
     *,
-    default_branch: str = option(
-        "NAME", "Name of the first branch", "--default-branch", "-d", default="main"
-    ),
-    range_entries: int = option(
-        "N",
-        "Average paths per range, a power of two from 16; cannot be changed later",
-        default=8192,
-    ),
+    default_branch: str = option("NAME", "--default-branch", "-d", default="main"),
+    range_entries: int = option("N", default=8192),
 ) -> None:
     """Create a repository in a storage namespace.
 
@@ -32,6 +26,10 @@ def repo_create(
     directory is created if necessary; a bucket must exist. Other objects in the namespace are
     neither changed nor versioned, and a note says so. A namespace that contains the namespace of
     another repository is refused. If the command is interrupted, run it again to finish.
+
+    Args:
+        default_branch: Name of the first branch.
+        range_entries: Average paths per range, a power of two from 16; cannot be changed later.
 
     Examples:
         lakecli repo create lakefs://demo local:///var/lake/demo

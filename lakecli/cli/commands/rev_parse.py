@@ -62,7 +62,7 @@ def rev_parse(
     context: Context,
     refs: RefUris = (),  # type: ignore[assignment]  # no list, which could be changed
     *,
-    stdin: bool = flag("Read refs from standard input, one a line"),
+    stdin: bool = flag(),
     at_op: AtOp = "",
 ) -> None:
     """Show the commit ID that a ref expression names.
@@ -74,6 +74,9 @@ def rev_parse(
     write a ref, read the result and write the next ref. For a ref that names no commit, the result
     is "missing" and the ref; the exit code is then 3. Empty lines are skipped; a malformed ref ends
     the command. A repeated ref is resolved again, unless the repository is read without a clone.
+
+    Args:
+        stdin: Read refs from standard input, one a line.
 
     Examples:
         lakecli rev-parse lakefs://demo/main

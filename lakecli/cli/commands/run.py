@@ -34,16 +34,12 @@ class RunReportJson(TypedDict):
 @answers(RunReportJson)
 def run(
     context: Context,
-    destination: LakeUri = argument(
-        "DEST", "lakefs://REPOSITORY/BRANCH to publish on", read=read_branch, kind=Kind.BRANCH
-    ),
-    job: list[str] = argument("JOB", "Program to run, with its arguments, after --"),
+    destination: LakeUri = argument("DEST", read=read_branch, kind=Kind.BRANCH),
+    job: list[str] = argument("JOB"),
     *,
-    branch: str = option("NAME", "Name of the branch of the run; default: a new one"),
+    branch: str = option("NAME"),
     check: Checks = (),
-    keep: Keep = option(
-        "WHEN", "Keep the branch: always, on-failure or never", default=Keep.ON_FAILURE
-    ),
+    keep: Keep = option("WHEN", default=Keep.ON_FAILURE),
     message: Message = "",
     no_verify: NoVerify = False,
 ) -> None:
@@ -62,6 +58,12 @@ def run(
     16 a hook; 4 is a conflict with what others have published. DEST is then unchanged, and the
     branch is kept: see `lakecli run list`, `resume` and `abort`. A killed run does not hinder the
     next one, which removes the killed run if it has the same --branch or --keep never.
+
+    Args:
+        destination: lakefs://REPOSITORY/BRANCH to publish on.
+        job: Program to run, with its arguments, after --.
+        branch: Name of the branch of the run; default: a new one.
+        keep: Keep the branch: always, on-failure or never.
 
     Examples:
         lakecli run lakefs://demo/main --check schema -- python load.py 2026-11-28

@@ -51,33 +51,18 @@ def _read_served(text: str, context: Context) -> LakeUri:
 @answers(ServedJson)
 def serve(
     context: Context,
-    repositories: Sequence[LakeUri] = argument(
-        "REPOSITORY",
-        "lakefs://REPOSITORY, its name, or a storage namespace to read without a clone; default: "
-        "all repositories of this machine",
-        default=(),
-        read=each(_read_served),
-    ),
+    repositories: Sequence[LakeUri] = argument("REPOSITORY", default=(), read=each(_read_served)),
     *,
-    host: str = option(
-        "ADDRESS", "Address to listen on; one other machines reach needs TLS", default="127.0.0.1"
-    ),
-    port: int | None = option(
-        "NUMBER", "Port; 0: any free one; default: 8000 if it is free, else any", min=0
-    ),
-    read_only: bool = flag("Refuse all writes"),
-    committed: bool = flag("Leave out uncommitted changes when a branch is read"),
-    redirect: bool = flag("Send clients that follow it to the bucket itself for large objects"),
-    access_key: str = option("NAME", "Access key; default: a new one, or serve.access-key"),
-    tls_cert: Path | None = option("FILE", "Certificate, with its chain, in PEM"),
-    tls_key: Path | None = option("FILE", "Key of the certificate, in PEM"),
-    open_: bool = flag("Open the pages in the browser", "--open"),
-    print_: ClientKind | None = option(
-        "CLIENT",
-        "Print the lines for one client only (see `help serve`); with keys in the settings, do not "
-        "serve",
-        "--print",
-    ),
+    host: str = option("ADDRESS", default="127.0.0.1"),
+    port: int | None = option("NUMBER", min=0),
+    read_only: bool = flag(),
+    committed: bool = flag(),
+    redirect: bool = flag(),
+    access_key: str = option("NAME"),
+    tls_cert: Path | None = option("FILE"),
+    tls_key: Path | None = option("FILE"),
+    open_: bool = flag("--open"),
+    print_: ClientKind | None = option("CLIENT", "--print"),
 ) -> None:
     """Serve repositories to other programs: as S3, as lakeFS's API and as pages.
 
@@ -93,6 +78,21 @@ def serve(
 
     Other commands can be used meanwhile; nothing is kept in this process. The operation log names
     the clients, so `undo` takes their writes back. Ctrl-C ends it. See `lakecli help serve`.
+
+    Args:
+        repositories: lakefs://REPOSITORY, its name, or a storage namespace to read without a clone;
+            default: all repositories of this machine.
+        host: Address to listen on; one other machines reach needs TLS.
+        port: Port; 0: any free one; default: 8000 if it is free, else any.
+        read_only: Refuse all writes.
+        committed: Leave out uncommitted changes when a branch is read.
+        redirect: Send clients that follow it to the bucket itself for large objects.
+        access_key: Access key; default: a new one, or serve.access-key.
+        tls_cert: Certificate, with its chain, in PEM.
+        tls_key: Key of the certificate, in PEM.
+        open_: Open the pages in the browser.
+        print_: Print the lines for one client only (see `help serve`); with keys in the settings,
+            do not serve.
 
     Examples:
         lakecli serve

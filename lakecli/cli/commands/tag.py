@@ -14,11 +14,15 @@ from lakecli.repository import tag as library
 def tag_create(
     context: Context,
     tag: TagUri,
-    ref: str = argument("REF", "REF or lakefs://REPOSITORY/REF to name"),
+    ref: str = argument("REF"),
     *,
-    force: bool = flag("Move the tag if it exists", "--force", "-f"),
+    force: bool = flag("--force", "-f"),
 ) -> None:
     """Create a tag: a name for a commit.
+
+    Args:
+        ref: REF or lakefs://REPOSITORY/REF to name.
+        force: Move the tag if it exists.
 
     Examples:
         lakecli tag create lakefs://demo/v1.0 main

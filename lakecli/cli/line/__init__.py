@@ -8,11 +8,11 @@ lines, and its messages become usage errors.
 The function of a command has the context as its first parameter. Each other parameter is an
 argument or an option. An argument or option of several commands is declared by the annotation of
 the parameter. An argument or option of one command is declared by the default of the parameter,
-with `declare.argument`, `declare.option` or `declare.flag`::
+with `declare.argument`, `declare.option` or `declare.flag`; its help text is in the docstring::
 
     Amount = Annotated[int, Option("N", "Show at most N", "--amount", min=0)]
 
-    def log(context: Context, *, amount: Amount = 100, graph: bool = flag("Draw the graph")): ...
+    def log(context: Context, *, amount: Amount = 100, graph: bool = flag()): ...
 
 A line such as ``lakecli --json fs ls -r=false lakefs://demo/main/`` is parsed in these steps:
 

@@ -72,15 +72,10 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
     if isinstance(mark, Option):
         first = "/".join(filter(None, (mark.flags[0], mark.negative)))
         info = typer.Option(
-            first,
-            *mark.flags[1:],
-            metavar=mark.metavar,
-            help=mark.help or None,
-            min=mark.min,
-            hidden=mark.hidden,
+            first, *mark.flags[1:], metavar=mark.metavar, min=mark.min, hidden=mark.hidden
         )
     else:
-        info = typer.Argument(metavar=mark.metavar, help=mark.help)
+        info = typer.Argument(metavar=mark.metavar)
     return inspect.Parameter(
         parameter.name,
         inspect.Parameter.KEYWORD_ONLY,

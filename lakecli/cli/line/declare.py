@@ -3,7 +3,8 @@
 A parameter that several commands share is annotated with a type in `lakecli.cli.params`. Such a
 type combines the type of the value and an `Argument` or an `Option`. For a parameter of one
 command, the default contains the same information; `argument`, `option` or `flag` creates the
-default. The docstring of the package has examples.
+default. The help text of such a parameter, and of a field of a group of options, is its entry in
+the docstring of the function or class. The docstring of the package has examples.
 """
 
 import builtins
@@ -48,6 +49,7 @@ class Argument(NamedTuple):
     """Marks a parameter as an argument of the command line.
 
     Attributes:
+        help: the help text; ``""`` if it is in a docstring.
         read: the function that converts the text; ``None`` if the type alone is enough.
         kind: the kind of name that the text is; by default the kind whose name is the metavar.
     """
@@ -62,6 +64,7 @@ class Option:
     """An option of the command line, either a global option or an option of a command.
 
     Args:
+        help: the help text; ``""`` if it is in a docstring.
         flags: the spellings; by default the name of the parameter. ``--flag/--no-flag`` declares a
             boolean option with a spelling for false, whose default need not be false.
         min: the smallest value of an integer.
@@ -124,14 +127,13 @@ class Declared(NamedTuple):
     mark: Argument | Option
 
 
-def flag(help: str, *flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
+def flag(*flags: str, hidden: bool = False) -> Any:  # noqa: ANN401 - a boolean
     """Declare an option of one command that takes no value; see `Option`."""
-    return Declared(default=False, mark=Option(None, help, *flags, hidden=hidden))
+    return Declared(default=False, mark=Option(None, "", *flags, hidden=hidden))
 
 
 def option(
     metavar: str | None,
-    help: str,
     *flags: str,
     default: object = None,
     min: int | None = None,
@@ -143,20 +145,19 @@ def option(
 
     The default is empty text or an empty collection, or ``None`` if the type allows it.
     """
-    mark = Option(metavar, help, *flags, min=min, hidden=hidden, read=read, kind=kind)
+    mark = Option(metavar, "", *flags, min=min, hidden=hidden, read=read, kind=kind)
     return Declared(default, mark)
 
 
 def argument(
     metavar: str,
-    help: str,
     *,
     default: object = REQUIRED,
     read: Reader | None = None,
     kind: Kind | None = None,
 ) -> Any:  # noqa: ANN401 - as above
     """Declare an argument of one command; see `Argument`."""
-    return Declared(default, Argument(metavar, help, read, kind))
+    return Declared(default, Argument(metavar, "", read, kind))
 
 
 class Parameter(NamedTuple):

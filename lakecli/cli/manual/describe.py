@@ -1,8 +1,9 @@
 """Describe a command; help, man pages and completion scripts are made from the description.
 
-The docstring of a command is its help: a first line, paragraphs, and a last section ``Examples:``
-with command lines. A paragraph ``Usage: …`` replaces the usage line that is made from the
-declaration. All other parts come from the declaration, so Typer is not loaded.
+The docstring of a command is its help: a first line, paragraphs, a section ``Args:`` with the help
+texts of its own parameters, and a last section ``Examples:`` with command lines. A paragraph
+``Usage: …`` replaces the usage line that is made from the declaration. All other parts come from
+the declaration, so Typer is not loaded.
 """
 
 import inspect
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakecli.cli.line import GLOBAL_OPTIONS, REQUIRED, Argument, Declaration, Kind, Parameter
+from lakecli.cli.out.records import docstring_entries
 from lakecli.cli.tree import COMMANDS
 
 _EXAMPLES: Final = "Examples:"
@@ -79,7 +81,9 @@ class CommandHelp:
 
 def global_options() -> tuple[ParameterHelp, ...]:
     """Return the options that every command takes."""
-    return tuple(_describe(Parameter(each.name, str, each, None, None)) for each in GLOBAL_OPTIONS)
+    return tuple(
+        _describe(Parameter(each.name, str, each, None, None), {}) for each in GLOBAL_OPTIONS
+    )
 
 
 def describe_all() -> list[CommandHelp]:
@@ -94,27 +98,33 @@ def describe_command(words: str) -> CommandHelp:
 
 def describe(declared: Declaration, words: str) -> CommandHelp:
     """Describe a command, given its declaration."""
-    summary, description, examples = split_docstring(inspect.getdoc(declared.function) or "")
+    body, _, examples = (inspect.getdoc(declared.function) or "").partition(f"\n{_EXAMPLES}\n")
+    body, _, texts = body.partition("\nArgs:\n")
+    summary, description = _split(body)
+    helps = docstring_entries(texts)
+    for group in declared.groups.values():
+        helps |= docstring_entries((inspect.getdoc(group) or "").partition("Attributes:\n")[2])
     arguments, options = [], []
     for each in declared.parameters.values():
         if isinstance(each.mark, Argument):
-            arguments.append(_describe(each))
+            arguments.append(_describe(each, helps))
         elif not each.mark.hidden:
-            options.append(_describe(each))
+            options.append(_describe(each, helps))
     usage = "".join(each.removeprefix(_USAGE) for each in description if each.startswith(_USAGE))
     description = tuple(each for each in description if not each.startswith(_USAGE))
+    lines = inspect.cleandoc("\n" + examples).splitlines() if examples.strip() else ()
     return CommandHelp(
-        words, summary, description, examples, tuple(arguments), tuple(options), usage
+        words, summary, description, tuple(lines), tuple(arguments), tuple(options), usage
     )
 
 
-def _describe(parameter: Parameter) -> ParameterHelp:
+def _describe(parameter: Parameter, helps: Mapping[str, str]) -> ParameterHelp:
     default, mark = parameter.default, parameter.mark
     choices = () if parameter.read else getattr(parameter.type, "__members__", {}).values()
     values = tuple(str(each.value) for each in choices)
     found = ParameterHelp(
         mark.metavar or "|".join(values) or "VALUE",
-        mark.help,
+        mark.help or helps.get(parameter.name, ""),
         choices=values,
         kind=parameter.kind,
         repeatable=parameter.repeatable,
@@ -134,13 +144,8 @@ def _describe(parameter: Parameter) -> ParameterHelp:
     )
 
 
-def split_docstring(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Split a docstring into its summary, its paragraphs, and the lines of its examples."""
-    body, _, examples = text.partition(f"\n{_EXAMPLES}\n")
-    summary, _, rest = body.partition("\n\n")
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    """Split the text before the sections of a docstring into its summary and its paragraphs."""
+    summary, _, rest = text.partition("\n\n")
     paragraphs = tuple(part.strip("\n") for part in rest.split("\n\n") if part.strip())
-    return (
-        " ".join(summary.split()).removesuffix("."),
-        paragraphs,
-        tuple(inspect.cleandoc("\n" + examples).splitlines()) if examples.strip() else (),
-    )
+    return " ".join(summary.split()).removesuffix("."), paragraphs

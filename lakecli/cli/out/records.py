@@ -127,6 +127,16 @@ def pick(answer: type[T], /, *sources: object, **given: object) -> T:
     return cast("T", picked)
 
 
+def docstring_entries(section: str) -> dict[str, str]:
+    """Return the entries of a section ``Args:`` or ``Attributes:`` by name, without final periods.
+
+    Args:
+        section: the section without its title and its indentation.
+    """
+    found = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()).removesuffix(".") for name, text in found}
+
+
 @cache
 def view_of(record: type) -> Mapping[str, str] | None:
     """Return the fields of an answer by name, each with the attribute of the record for its value.

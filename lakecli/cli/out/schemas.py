@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from lakecli.base.model import CommitId
-from lakecli.cli.out.records import Answer, record_name, view_of
+from lakecli.cli.out.records import Answer, docstring_entries, record_name, view_of
 from lakecli.cli.tree import COMMANDS
 from lakecli.errors import LakeError
 
@@ -108,12 +108,8 @@ def _names(record: type) -> dict[str, Any]:
 
 def _meanings(record: type) -> dict[str, str]:
     """Return the descriptions in the docstring of a class, by field."""
-    entries = re.findall(
-        r"^    (\w+): (.*(?:\n     .*)*)",
-        (inspect.getdoc(record) or "").partition("Attributes:\n")[2],
-        re.MULTILINE,
-    )
-    return {name: _plain(text) for name, text in entries}
+    section = (inspect.getdoc(record) or "").partition("Attributes:\n")[2]
+    return {name: _plain(text) for name, text in docstring_entries(section).items()}
 
 
 def _plain(text: str) -> str:

@@ -112,27 +112,19 @@ def test_descriptions_match_what_typer_reads(command: CommandHelp) -> None:
     ]
     arguments = [each for each in shown if each.param_type_name == "argument"]
     assert [
-        (each.metavar, each.help, each.required, each.nargs == -1, _choices(each))
-        for each in arguments
+        (each.metavar, each.required, each.nargs == -1, _choices(each)) for each in arguments
     ] == [
-        (each.metavar, each.summary, each.required, each.repeatable, each.choices)
-        for each in command.arguments
+        (each.metavar, each.required, each.repeatable, each.choices) for each in command.arguments
     ]
     options = [each for each in shown if each.param_type_name == "option"]
     assert [
-        (set(each.opts), each.help, each.required, each.multiple, _choices(each), each.is_flag)
+        (set(each.opts), each.required, each.multiple, _choices(each), each.is_flag)
         for each in options
     ] == [
-        (
-            set(each.flags),
-            each.summary,
-            each.required,
-            each.repeatable,
-            each.choices,
-            not each.metavar,
-        )
+        (set(each.flags), each.required, each.repeatable, each.choices, not each.metavar)
         for each in command.options
     ]
+    assert all(each.summary for each in (*command.arguments, *command.options))
 
 
 def _choices(parameter: Any) -> tuple[str, ...]:
