@@ -117,25 +117,18 @@ OperationId = Annotated[
 ]
 
 AtOp = Annotated[
-    str,
-    Option(
-        "ID", "Read the state right after an operation; see op log", "--at-op", kind=Kind.OPERATION
-    ),
+    str, Option("ID", "Read the state right after an operation; see op log", kind=Kind.OPERATION)
 ]
-Remote = Annotated[bool, Option(None, "Move pushed refs back in the bucket, too", "--remote")]
+Remote = Annotated[bool, Option(None, "Move pushed refs back in the bucket, too")]
 Yes = Annotated[bool, Option(None, "Do not ask for confirmation", "--yes", "-y")]
 Message = Annotated[str, Option("TEXT", "Commit message", "--message", "-m")]
 CheckName = Annotated[str, Argument("NAME", "Name of a check: the setting checks.NAME")]
 Checks = Annotated[
     Sequence[str],
-    Option(
-        "CHECK",
-        "Publish only if this passes: the name of a check (checks.NAME), or a command",
-        "--check",
-    ),
+    Option("CHECK", "Publish only if this passes: the name of a check (checks.NAME), or a command"),
 ]
 NoVerify = Annotated[
-    bool, Option(None, "Leave out hooks of this machine; the operation log says so", "--no-verify")
+    bool, Option(None, "Leave out hooks of this machine; the operation log says so")
 ]
 Metadata = Annotated[
     Mapping[str, str],
@@ -146,21 +139,16 @@ Metadata = Annotated[
         read=read_metadata,
     ),
 ]
-AllowEmptyMessage = Annotated[
-    bool, Option(None, "Commit without a message", "--allow-empty-message")
-]
-ContentType = Annotated[
-    str | None, Option("TYPE", "Content type; default: by the suffix of PATH", "--content-type")
-]
+AllowEmptyMessage = Annotated[bool, Option(None, "Commit without a message")]
+ContentType = Annotated[str | None, Option("TYPE", "Content type; default: by the suffix of PATH")]
 Amount = Annotated[int, Option("N", "Show at most N; 0 or -1 for all", "--amount", min=-1)]
-After = Annotated[str, Option("NAME", "Start after this name", "--after")]
+After = Annotated[str, Option("NAME", "Start after this name")]
 Prefix = Annotated[str, Option("TEXT", "Only what begins with this", "--prefix")]
 Expires = Annotated[
     timedelta | None,
     Option(
         "TIME",
         "Lifetime of the URL: 90s, 30m, 12h or 7d; default: 15m (presign.expires)",
-        "--expires",
         read=read_duration,
     ),
 ]
@@ -170,11 +158,10 @@ ForceWithLease = Annotated[
     Option(
         "[=COMMIT]",
         "Move the branch or tag even backwards, unless somebody else moved it in the bucket",
-        "--force-with-lease",
         bare="",
     ),
 ]
-DryRun = Annotated[bool, Option(None, "Show what would be done, but do nothing", "--dry-run")]
+DryRun = Annotated[bool, Option(None, "Show what would be done, but do nothing")]
 ParentNumber = Annotated[
     int | None,
     Option(
@@ -186,15 +173,12 @@ ParentNumber = Annotated[
     ),
 ]
 Winner = Annotated[
-    Side | None,
-    Option(
-        None, "Resolve all conflicts: take the source's side or the destination's", "--strategy"
-    ),
+    Side | None, Option(None, "Resolve all conflicts: take the source's side or the destination's")
 ]
 AllowEmptyCommit = Annotated[
     bool, Option(None, "Commit even if nothing changes", "--allow-empty-commit", "--allow-empty")
 ]
-ShowMetarangeId = Annotated[bool, Option(None, "Show the metarange ID too", "--show-meta-range-id")]
+ShowMetarangeId = Annotated[bool, Option(None, "Show the metarange ID too")]
 SettingName = Annotated[
     str, Argument("KEY", "Name of a setting, as in lakecli config list", kind=Kind.SETTING)
 ]
@@ -210,12 +194,8 @@ class EngineName(StrEnum):
     SPARK = "spark"
 
 
-Include = Annotated[
-    Sequence[str], Option("PATTERN", "Only paths that match, as in .gitignore", "--include")
-]
-Exclude = Annotated[
-    Sequence[str], Option("PATTERN", "Not paths that match, as in .gitignore", "--exclude")
-]
+Include = Annotated[Sequence[str], Option("PATTERN", "Only paths that match, as in .gitignore")]
+Exclude = Annotated[Sequence[str], Option("PATTERN", "Not paths that match, as in .gitignore")]
 
 
 class SelectionOptions(NamedTuple):

@@ -8,8 +8,7 @@ from lakecli.cli.line import Option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import local_date, one_line, quote_path
 from lakecli.cli.params import AtOp, PrefixOrFileUri, Recursive
-from lakecli.repository.annotate import Annotation
-from lakecli.repository.annotate import annotate as open_annotations
+from lakecli.repository import annotate as library
 
 FirstParent = Annotated[
     bool,
@@ -22,7 +21,7 @@ _MAX_MESSAGE: Final = 200
 _CUT: Final = "..."
 
 
-@answers(Annotation, each=True)
+@answers(library.Annotation, each=True)
 def annotate(
     context: Context,
     path: PrefixOrFileUri,
@@ -46,13 +45,13 @@ def annotate(
         lakecli annotate -r lakefs://demo/v1.0/data/ --first-parent
     """
     repository = context.synced_repository(path, at_op=at_op)
-    with open_annotations(
+    with library.annotate(
         repository, ref_of(path), path.path or b"", recursive=recursive, first_parent=first_parent
     ) as found:
         context.out.stream(found, text=_line)
 
 
-@answers(Annotation, each=True)
+@answers(library.Annotation, each=True)
 def blame(
     context: Context,
     path: PrefixOrFileUri,
@@ -70,7 +69,7 @@ def blame(
     annotate(context, path, recursive=recursive, first_parent=first_parent, at_op=at_op)
 
 
-def _line(item: Annotation) -> str:
+def _line(item: library.Annotation) -> str:
     commit = item.commit
     message = commit.message.partition("\n")[0]
     if len(message) > _MAX_MESSAGE:

@@ -12,7 +12,6 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, argument, flag, option
 from lakecli.cli.out.records import answers, fields_of, pick
 from lakecli.cli.out.text import age, local_date, one_line, quote_path, subject
-from lakecli.cli.params import DecisionOptions, PageOptions, refuse_several
 from lakecli.cli.parsers import read_ref_of, repository_here
 from lakecli.errors import UsageError
 from lakecli.repository import branch as library
@@ -95,7 +94,7 @@ def branch_list(
     context: Context,
     repository: params.HereRepositoryUri = None,
     *,
-    page: PageOptions,
+    page: params.PageOptions,
     long: bool = flag("--long", "-v"),
     at_op: params.AtOp = "",
 ) -> None:
@@ -296,7 +295,7 @@ def branch_reset(
         lakecli branch reset lakefs://demo/main --to main~2
         lakecli branch reset lakefs://demo/main --to v1.0 --force-with-lease -y
     """
-    refuse_several({"--prefix": prefix is not None, "--object": object is not None})
+    params.refuse_several({"--prefix": prefix is not None, "--object": object is not None})
     if to and (prefix is not None or object is not None):
         raise UsageError("--to excludes --prefix and --object", hint="give one of them")
     if force_with_lease is not None and not to:
@@ -369,7 +368,7 @@ def branch_revert(
     *,
     parent_number: params.ParentNumber = None,
     allow_empty_commit: params.AllowEmptyCommit = False,
-    decide: DecisionOptions,
+    decide: params.DecisionOptions,
     yes: params.Yes = False,
 ) -> None:
     """Revert commits, with one new commit for each.

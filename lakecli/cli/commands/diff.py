@@ -8,12 +8,7 @@ from typing import Final
 
 from lakecli.base.model import Difference
 from lakecli.base.uri import LakeUri, ref_of
-from lakecli.cli.commands.differences import (
-    DifferenceJson,
-    show_counts,
-    stream_differences,
-    stream_paths,
-)
+from lakecli.cli.commands import differences
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Kind, argument, flag
@@ -31,7 +26,7 @@ SPARK_FROM_RANGES: Final = 4_000
 """The number of changed ranges from which ``--engine auto`` selects Spark, if installed."""
 
 
-@answers(DifferenceJson, each=True)
+@answers(differences.DifferenceJson, each=True)
 @answers(ChangeCounts, each=True, option="--stat")
 def diff(
     context: Context,
@@ -136,13 +131,13 @@ def diff(
         compare = partial(_compare, context, repository, stack, engine)
         refs = (ref_of(left), ref_of(right))
         opened = diff_refs(repository, *refs, prefix=path, two_way=two_way, compare=compare)
-    with stack, opened as differences:
+    with stack, opened as found:
         if stat.stat:
-            count = show_counts(context.out, differences, depth=stat.depth)
+            count = differences.show_counts(context.out, found, depth=stat.depth)
         elif name_only or null:
-            count = stream_paths(context.out, differences, null=null)
+            count = differences.stream_paths(context.out, found, null=null)
         else:
-            count = stream_differences(context.out, differences)
+            count = differences.stream_differences(context.out, found)
     return _found(count) if exit_code else None
 
 

@@ -18,7 +18,6 @@ from lakecli.cli.out.text import one_line
 from lakecli.cli.parsers import read_repository
 from lakecli.doctor.checks import Check, CheckVerdict
 from lakecli.repository import doctor as library
-from lakecli.repository.doctor import WIDTH, Examination, problem_of, verdict_of
 from lakecli.repository.handle.shareable import Examiner
 from lakecli.stores.uri import normalise
 
@@ -141,18 +140,18 @@ def doctor(
         {
             "target": str(target),
             "storage_namespace": examination.namespace,
-            "verdict": verdict_of(found),
+            "verdict": library.verdict_of(found),
             "checks": found,
         },
         text=lambda: [_summary(found)],
     )
-    problem = problem_of(found)
+    problem = library.problem_of(found)
     if problem is not None:
         problem.hint = None if is_short else problem.hint  # its fix was shown
         raise problem
 
 
-def _examine(context: Context, target: LakeUri | str, examiner: Examiner) -> Examination:
+def _examine(context: Context, target: LakeUri | str, examiner: Examiner) -> library.Examination:
     if isinstance(target, str):
         return library.examine_namespace(
             target, context.runtime, free_space=_free_space, examiner=examiner
@@ -182,11 +181,11 @@ def _lines(out: Output, check: Check, shown: set[str]) -> Iterator[str]:
     yield _line(out, check.verdict, check.name, one_line(check.seen))
     if check.fix and check.fix not in shown:
         shown.add(check.fix)
-        yield f"         {'':<{WIDTH}}  fix: {one_line(check.fix)}"
+        yield f"         {'':<{library.WIDTH}}  fix: {one_line(check.fix)}"
 
 
 def _line(out: Output, verdict: CheckVerdict, name: str, seen: str) -> str:
-    return f"{out.style(f'{verdict:<7}', _STYLES[verdict])}  {name:<{WIDTH}}  {seen}"
+    return f"{out.style(f'{verdict:<7}', _STYLES[verdict])}  {name:<{library.WIDTH}}  {seen}"
 
 
 def _summary(checks: Iterable[Check]) -> str:

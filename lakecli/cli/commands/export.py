@@ -18,9 +18,8 @@ from lakecli.cli.out.records import FailureJson, answers, fields_of, pick
 from lakecli.cli.out.text import human_size
 from lakecli.cli.params import DryRun, EngineOptions, PrefixUri, TransferOptions
 from lakecli.errors import UsageError
+from lakecli.exports import run as exporting
 from lakecli.exports.manifests import check_can_write, write_manifest, write_symlinks
-from lakecli.exports.run import ExportOptions, ExportReport, count_exported, summarise
-from lakecli.exports.run import export as run
 from lakecli.stores.uri import normalise
 
 _COUNTED: Final = ("new", "changed", "unchanged", "deleted")
@@ -213,12 +212,12 @@ def export(
     target = _destination(destination)
     repository = context.synced_repository(path)
     ref, prefix, since = ref_of(path), path.path or b"", _since(context, path, since)
-    size = count_exported(repository, ref, prefix, since=since, check_from=SPARK_FROM)
+    size = exporting.count_exported(repository, ref, prefix, since=since, check_from=SPARK_FROM)
     with (
         open_runner(context, engine, repository=repository, size=size) as runner,
         context.out.progress("export", hidden=transfer.no_progress or dry_run) as shown,
     ):
-        options = ExportOptions(
+        options = exporting.ExportOptions(
             since=since,
             dry_run=dry_run,
             success=not no_success,
@@ -227,7 +226,7 @@ def export(
             progress=shown,
             on_steps=partial(transfers.show_steps, context),
         )
-        report = run(repository, ref, prefix, target, runner=runner, options=options)
+        report = exporting.export(repository, ref, prefix, target, runner=runner, options=options)
     transfers.note_left_out(context, report.outcome.left_out)
     if report.uncommitted:
         context.out.note(f"uncommitted changes of {ref_of(path)} are not exported")
@@ -241,7 +240,7 @@ def export(
         record = {"action": "total", "path": None, **record}
     context.out.emit(record, text=lambda: _lines(report, dry_run=dry_run))
     failures = [(each.path, each.why) for each in report.outcome.failures]
-    problem = summarise(report)
+    problem = exporting.summarise(report)
     if problem is not None:
         transfers.raise_failures(context, failures, verb="export", hint=problem.hint or "")
 
@@ -312,7 +311,7 @@ def _since(context: Context, path: LakeUri, text: str) -> str:
     return ref_of(uri)
 
 
-def _record(report: ExportReport, *, dry_run: bool) -> ExportJson:
+def _record(report: exporting.ExportReport, *, dry_run: bool) -> ExportJson:
     outcome = report.outcome
     counts = {name: getattr(outcome, name) for name in _COUNTED}
     return pick(
@@ -329,7 +328,7 @@ def _record(report: ExportReport, *, dry_run: bool) -> ExportJson:
     )
 
 
-def _lines(report: ExportReport, *, dry_run: bool) -> Iterator[str]:
+def _lines(report: exporting.ExportReport, *, dry_run: bool) -> Iterator[str]:
     outcome = report.outcome
     if dry_run:
         yield ""

@@ -10,14 +10,9 @@ from lakecli.base.model import Entry
 from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli import params
+from lakecli.cli.commands import transfers
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
-from lakecli.cli.commands.transfers import (
-    TransferPlanJson,
-    answer_transfer,
-    entry_record,
-    shown_plan,
-)
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers
@@ -74,7 +69,7 @@ class DownloadJson(TypedDict):
 @answers(DownloadedEntryJson)
 @answers(DownloadJson, option="-r")
 @answers(DownloadJson, option="--files-from")
-@answers(TransferPlanJson, each=True, option="--dry-run")
+@answers(transfers.TransferPlanJson, each=True, option="--dry-run")
 def fs_download(
     context: Context,
     path: params.PrefixUri,
@@ -177,11 +172,11 @@ def fs_download(
         where = (repository, ref_of(path), path.path or b"")
         if chosen.dry_run:
             hint = "all others would be downloaded"
-            with shown_plan(context, verb="download", hint=hint) as plan:
+            with transfers.shown_plan(context, verb="download", hint=hint) as plan:
                 download_tree(*where, target=target, options=options, names=listed, listed=plan)
         else:
             report = download_tree(*where, target=target, options=options, names=listed)
-            answer_transfer(
+            transfers.answer_transfer(
                 context,
                 "download",
                 report,
@@ -234,14 +229,16 @@ def _answer_one(
     context: Context, repository: Repository, uri: LakeUri, entry: Entry, place: Path
 ) -> None:
     context.out.emit(
-        {**entry_record(repository, path_of(uri), entry), "destination": place},
+        {**transfers.entry_record(repository, path_of(uri), entry), "destination": place},
         text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
     )
 
 
 def _plan_one(context: Context, repository: Repository, uri: LakeUri, target: Path) -> None:
     context.out.note(f"the file is {quote_path(str(target.absolute()))}")
-    with shown_plan(context, verb="download", hint="", destination=target.absolute()) as plan:
+    with transfers.shown_plan(
+        context, verb="download", hint="", destination=target.absolute()
+    ) as plan:
         download_object(repository, ref_of(uri), path_of(uri), target=target, listed=plan)
 
 

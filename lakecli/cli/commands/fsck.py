@@ -15,8 +15,7 @@ from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.out.text import human_size, one_line, place_lines, quote_path
 from lakecli.cli.params import DryRun, EngineOptions, RepositoryUri
 from lakecli.errors import UsageError
-from lakecli.fsck.check import fsck as check
-from lakecli.fsck.check import summarise
+from lakecli.fsck import check as checking
 from lakecli.fsck.findings import Finding, FsckCounts, RepairCounts, Unrecoverable
 from lakecli.fsck.repair import repair as repair_defects
 from lakecli.repository.reading.outside_counts import places_in
@@ -143,7 +142,7 @@ def fsck(
     opened = context.synced_repository(repository)
     with open_runner_of(context, engine, opened) as runner, context.out.progress("fsck") as shown:
         checked = partial(
-            check,
+            checking.fsck,
             opened,
             hash_data=data or sample is not None,
             sample=1.0 if data or sample is None else sample,
@@ -170,7 +169,7 @@ def fsck(
     counts.outside = places_in(opened, counts.places)
     summary = fields_of(counts) | {"damaged_refs": sorted(counts.damaged_refs)}
     context.out.emit({"type": "summary", **summary}, text=lambda: _lines(counts))
-    problem = summarise(counts)
+    problem = checking.summarise(counts)
     if problem is not None:
         if repair:
             problem.hint = (

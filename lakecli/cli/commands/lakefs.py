@@ -19,17 +19,10 @@ from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import local_date, one_line, rfc3339
 from lakecli.cli.params import RepositoryUri
 from lakecli.errors import UsageError
-from lakecli.repository.lakefs.dump import (
-    COLUMNS,
-    format_manifest,
-    iter_records,
-    kind_of,
-    manifest_fields,
-)
+from lakecli.repository import refs_dump as refs_dumping
+from lakecli.repository.lakefs import dump as lakefs_dump
 from lakecli.repository.lakefs.restore import Restored, restore_refs, update_refs
 from lakecli.repository.push import PushOptions, push_all
-from lakecli.repository.refs_dump import Loss, NotDumped
-from lakecli.repository.refs_dump import refs_dump as dump
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import get_bounded
 from lakecli.stores.uri import as_url
@@ -140,23 +133,24 @@ def refs_dump(
     if push_first:
         push_all(opened, PushOptions(who=context.committer()))
     try:
-        dumped = dump(opened, leave_out=losses)
-    except NotDumped as error:
+        dumped = refs_dumping.refs_dump(opened, leave_out=losses)
+    except refs_dumping.NotDumped as error:
         for each in error.lost:
             context.out.warn(f"{each.loss}: {each.what}")
         kinds = sorted({each.loss for each in error.lost})
         if len(kinds) > 1:
             error.hint = "to dump anyway: " + " ".join(f"--leave-out {kind}" for kind in kinds)
         raise
+    written = lakefs_dump.format_manifest(dumped.manifest)
     for each in dumped.lost:
         context.out.warn(f"not in the dump: {each.loss}: {each.what}")
     if is_file:
         context.out.say(f"Writing refs to {one_line(output)}")
         with replacing(Path(output)) as file:
-            file.write(format_manifest(dumped.manifest))
+            file.write(written)
     context.out.emit(
-        manifest_fields(dumped.manifest),
-        text=lambda: [] if is_file else format_manifest(dumped.manifest).decode().splitlines(),
+        lakefs_dump.manifest_fields(dumped.manifest),
+        text=lambda: [] if is_file else written.decode().splitlines(),
     )
     for line in _next_steps(opened.record, output or "-"):
         context.out.note(line)
@@ -234,8 +228,8 @@ def cat_sst(
         lakecli cat-sst -f s3://my-bucket/demo/_lakefs/METARANGE_ID --json
     """
     table = _read_table(context, file)
-    columns = COLUMNS[kind_of(table)]
-    records = iter_records(table)
+    columns = lakefs_dump.COLUMNS[lakefs_dump.kind_of(table)]
+    records = lakefs_dump.iter_records(table)
     context.out.table(
         tuple(name.upper() for name in columns),
         records if amount < 0 else islice(records, amount),
@@ -254,13 +248,13 @@ def _shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _parse_losses(words: list[str]) -> set[Loss]:
+def _parse_losses(words: list[str]) -> set[refs_dumping.Loss]:
     """Parse the values of ``--leave-out``.
 
     Raises:
         UsageError: a value is unknown.
     """
-    known = {loss.value: loss for loss in Loss}
+    known = {loss.value: loss for loss in refs_dumping.Loss}
     for word in words:
         if word not in known:
             raise UsageError(

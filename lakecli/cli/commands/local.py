@@ -15,11 +15,10 @@ from lakecli.cli.out.text import quote_path
 from lakecli.cli.parsers import NO_METADATA, absolute, check_message
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection
+from lakecli.worktree import index
 from lakecli.worktree.checkout import OwnChanges
 from lakecli.worktree.commit import CommitOptions
 from lakecli.worktree.git import GitRepository, find_git, ignore_in_git
-from lakecli.worktree.index import DIRECTORIES
-from lakecli.worktree.index import prune as prune_indexes
 from lakecli.worktree.link import LinkedDirectory, find_linked
 from lakecli.worktree.status import ChangedPath, status
 from lakecli.worktree.worktree import Worktree, not_linked
@@ -149,7 +148,7 @@ def local_list(
         lakecli local list ~/projects --json
     """
     if prune:
-        for gone in prune_indexes(Path(context.home.store).with_name(DIRECTORIES)):
+        for gone in index.prune(Path(context.home.store).with_name(index.DIRECTORIES)):
             context.out.note(f"index deleted: {quote_path(gone)} is gone")
     start = absolute(directory)
     if not start.is_dir():

@@ -17,9 +17,8 @@ from lakecli.cli.out.text import log_lines
 from lakecli.cli.params import AtOp, ShowMetarangeId, refuse_several
 from lakecli.cli.parsers import read_list, read_patterns, read_ref_or_file, read_time, ref_here
 from lakecli.errors import UsageError
+from lakecli.repository import log as library
 from lakecli.repository.contract import Repository
-from lakecli.repository.log import LogOptions, log_graph
-from lakecli.repository.log import log as open_log
 
 T = TypeVar("T")
 
@@ -113,7 +112,7 @@ def log(
         metarange=show_meta_range_id,
     )
     write = _formatted(context, "oneline" if oneline else format)
-    options = LogOptions(
+    options = library.LogOptions(
         first_parent=first_parent,
         no_merges=no_merges,
         since=since,
@@ -136,7 +135,7 @@ def log(
         from lakecli.cli.commands.log_format import draw, ref_names
 
         width = context.out.width if context.out.terminal and not context.out.whole else None
-        with log_graph(repository, ref_of(ref), options) as lines:
+        with library.log_graph(repository, ref_of(ref), options) as lines:
             drawn = draw(lines, ref_names(repository), context.out.style, width)
             for item in cut(drawn, lambda item: item.commit.id):
                 context.out.say(item.text)
@@ -151,7 +150,7 @@ def log(
         shown, follows_metadata = lines[follows_metadata:], bool(commit.metadata)
         return "\n".join(shown)
 
-    with open_log(repository, ref_of(ref), options) as commits:
+    with library.log(repository, ref_of(ref), options) as commits:
         shown = cut(commits, lambda commit: commit.id)
         if dot:
             from lakecli.cli.commands.log_format import DOT_END, DOT_START, dot_text

@@ -15,7 +15,6 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers, to_json
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.params import DecisionOptions, StatOptions
 from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
 from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.merge import Conflicts
@@ -52,7 +51,7 @@ def merge(
     message: params.Message = "",
     metadata: params.Metadata = NO_METADATA,
     strategy: params.Winner = None,
-    decide: DecisionOptions,
+    decide: params.DecisionOptions,
     plan: Path | None = option("FILE"),
     conflicts: Path | None = option("FILE"),
     squash: bool = flag(),
@@ -61,7 +60,7 @@ def merge(
         None, "--allow-empty-message/--no-allow-empty-message", default=True, hidden=True
     ),
     dry_run: params.DryRun = False,
-    stat: StatOptions,
+    stat: params.StatOptions,
     no_verify: params.NoVerify = False,
 ) -> None:
     """Merge a ref into a branch.
@@ -160,7 +159,7 @@ def _write_plan(context: Context, found: Iterator[merging.Conflict], file: Path)
     context.out.say(f'Wrote {conflicts} to {file}. Set "take" to "source" or "dest" in each line.')
 
 
-def _list(context: Context, changes: Iterable[Difference], stat: StatOptions) -> None:
+def _list(context: Context, changes: Iterable[Difference], stat: params.StatOptions) -> None:
     """List or count the changes of a merge; if there are conflicts, raise the merge's error."""
     conflicts = Conflicts()
 
@@ -185,7 +184,7 @@ def cherry_pick(
     *,
     parent_number: params.ParentNumber = None,
     allow_empty_commit: params.AllowEmptyCommit = False,
-    decide: DecisionOptions,
+    decide: params.DecisionOptions,
 ) -> None:
     """Apply the changes of one commit to a branch.
 

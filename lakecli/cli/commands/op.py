@@ -22,20 +22,12 @@ from lakecli.repository.download import DownloadOptions
 from lakecli.repository.handle.housekeeping import drain
 from lakecli.repository.journal.unsent_moves import LOCAL
 from lakecli.repository.undo import log
+from lakecli.repository.undo import undo as undoing
 from lakecli.repository.undo.pushed_refs import RESET
 from lakecli.repository.undo.take_back import GONE
-from lakecli.repository.undo.undo import Undone, complete, restore
-from lakecli.repository.undo.undo import redo as redo_operation
-from lakecli.repository.undo.undo import undo as undo_operation
+from lakecli.worktree import kept_for_undo
 from lakecli.worktree.commit import LOCAL_COMMIT
 from lakecli.worktree.fetching import WriteReport
-from lakecli.worktree.kept_for_undo import (
-    DIRECTORY,
-    check_directory,
-    is_unfinished,
-    overwrite_again,
-    restore_kept,
-)
 
 _COMPLETED: Final = "the {} before was interrupted; it is complete now"
 
@@ -80,7 +72,7 @@ class CompactedJson(TypedDict):
     after: int
 
 
-@answers(Undone)
+@answers(undoing.Undone)
 def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository.
 
@@ -116,13 +108,13 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         return
     shared = remote or opened.syncs
     committer = context.committer() if shared else ""
-    done = undo_operation(
+    done = undoing.undo(
         opened, remote=shared, committer=committer, check=partial(_check_undo, opened, remote)
     )
     if done.is_completed:
         context.out.note(_COMPLETED.format("undo"))
     _answer(context, "Undone", done)
-    if DIRECTORY in done.operation.metadata and not done.is_completed:
+    if kept_for_undo.DIRECTORY in done.operation.metadata and not done.is_completed:
         _bring_back(context, opened, done.operation)
     stays = done.operation.kind == LOCAL_COMMIT
     _bring_along(context, opened, done.appended, stays=stays, takes_back=True)
@@ -132,7 +124,7 @@ def undo(context: Context, repository: HereRepositoryUri = None, *, remote: Remo
         )
 
 
-@answers(Undone)
+@answers(undoing.Undone)
 def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """Redo the last undone operation.
 
@@ -147,20 +139,20 @@ def redo(context: Context, repository: HereRepositoryUri = None) -> None:
     """
     uri = repository_here(repository, context)
     opened = context.logged_repository(uri, wanted="redo", syncs=True)
-    if (done := complete(opened, log.REDO, remote=opened.syncs)) is not None:
+    if (done := undoing.complete(opened, log.REDO, remote=opened.syncs)) is not None:
         context.out.note(_COMPLETED.format("redo"))
         _answer(context, "Redone", done)
         return
     operation = log.redo_target(opened)
-    if operation is not None and DIRECTORY in operation.metadata:
+    if operation is not None and kept_for_undo.DIRECTORY in operation.metadata:
         _overwrite_again(context, opened, operation)
     is_policy = operation is not None and POLICY in operation.metadata
-    done = redo_operation(opened, committer=context.committer() if is_policy else "")
+    done = undoing.redo(opened, committer=context.committer() if is_policy else "")
     _answer(context, "Redone", done)
     _bring_along(context, opened, done.appended, stays=done.operation.kind == RESET)
 
 
-@answers(Undone)
+@answers(undoing.Undone)
 def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = False) -> None:
     """Undo the last operation on a repository; the same as lakecli undo.
 
@@ -170,7 +162,7 @@ def op_undo(context: Context, repository: RepositoryUri, *, remote: Remote = Fal
     undo(context, repository, remote=remote)
 
 
-@answers(Undone)
+@answers(undoing.Undone)
 def op_redo(context: Context, repository: RepositoryUri) -> None:
     """Redo the last undone operation; the same as lakecli redo.
 
@@ -335,7 +327,7 @@ def op_restore(
     )
     shared = remote or opened.syncs
     who = context.committer() if shared else ""
-    done = restore(opened, wanted.hex_id, remote=shared, committer=who)
+    done = undoing.restore(opened, wanted.hex_id, remote=shared, committer=who)
     context.out.emit(
         log.LoggedOperation(done, undone=False),
         text=lambda: [
@@ -354,7 +346,7 @@ def _check_undo(repository: Repository, remote: bool, operation: Operation) -> N
         DirectoryGone: the operation overwrote files of a directory that does not exist any more.
         Refused: `remote` is true, but the operation moved nothing in the bucket.
     """
-    check_directory(repository, operation)
+    kept_for_undo.check_directory(repository, operation)
     if remote and operation.kind in LOCAL:
         uri, kind = repository.uri, operation.kind
         raise Refused(
@@ -383,10 +375,10 @@ def _bring_along(
 def _has_finished(context: Context, repository: Repository) -> bool:
     """If the last undo was interrupted, restore the remaining files; return whether it was."""
     operation = log.redo_target(repository)
-    if operation is None or DIRECTORY not in operation.metadata:
+    if operation is None or kept_for_undo.DIRECTORY not in operation.metadata:
         return False
 
-    if not is_unfinished(repository, operation):
+    if not kept_for_undo.is_unfinished(repository, operation):
         return False
     written = _bring_back(context, repository, operation)
     id_ = operation.hex_id
@@ -395,10 +387,10 @@ def _has_finished(context: Context, repository: Repository) -> bool:
         for each in log.iter_log(repository)
         if each.operation.metadata.get(log.UNDOES) == id_
     )
-    complete(repository, log.UNDO, remote=False)  # `_answer` below reports it
+    undoing.complete(repository, log.UNDO, remote=False)  # `_answer` below reports it
     if not written.can_repeat:
         context.out.note(_COMPLETED.format("undo"))
-    _answer(context, "Undone", Undone(operation, appended))
+    _answer(context, "Undone", undoing.Undone(operation, appended))
     return True
 
 
@@ -408,11 +400,13 @@ def _download_options(context: Context, repository: Repository) -> DownloadOptio
 
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
     """As part of a redo, overwrite the files in a working directory that an undo restored."""
-    written = overwrite_again(repository, operation, _download_options(context, repository))
+    written = kept_for_undo.overwrite_again(
+        repository, operation, _download_options(context, repository)
+    )
     if written is None:
         context.out.warn(
-            f"{operation.metadata[DIRECTORY]} is at another commit, or not linked with "
-            f"{repository.uri} any more: no file was overwritten there"
+            f"{operation.metadata[kept_for_undo.DIRECTORY]} is at another commit, or not linked "
+            f"with {repository.uri} any more: no file was overwritten there"
         )
         return
     count = written.downloaded + written.removed
@@ -427,7 +421,9 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     Raises:
         DirectoryGone: the working directory does not exist any more.
     """
-    written = restore_kept(repository, operation, _download_options(context, repository))
+    written = kept_for_undo.restore_kept(
+        repository, operation, _download_options(context, repository)
+    )
     assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {written.directory}")
@@ -444,7 +440,7 @@ def _warn_of_rest(context: Context, written: WriteReport, verb: str) -> None:
         context.out.warn(f"cannot {verb} {quote_path(path)}: {why}")
 
 
-def _answer(context: Context, word: str, done: Undone) -> None:
+def _answer(context: Context, word: str, done: undoing.Undone) -> None:
     context.out.emit(done, text=lambda: undone_lines(word, done))
     warn_of_gone(context, done.appended)
 
@@ -514,7 +510,7 @@ def operation_lines(operation: Operation, *, undone: bool) -> Iterator[str]:
             yield "  only its uncommitted changes changed"
 
 
-def undone_lines(word: str, done: Undone) -> Iterator[str]:
+def undone_lines(word: str, done: undoing.Undone) -> Iterator[str]:
     """Yield the lines about an undo or redo; `word` is "Undone" or "Redone"."""
     operation = done.operation
     yield f"{word} operation {operation.hex_id[: log.SHORT_ID]}: {operation.kind}"

@@ -25,20 +25,11 @@ from lakecli.cli.parsers import check_local
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
+from lakecli.repository.handoff import manifest as manifests
 from lakecli.repository.handoff.download_script import ShellScript
 from lakecli.repository.handoff.incoming import UploadLink, new_links
 from lakecli.repository.handoff.link_sets import new_set
 from lakecli.repository.handoff.links import ObjectLink, ObjectLinks, open_handoff, presign_entry
-from lakecli.repository.handoff.manifest import (
-    FORMATS,
-    Document,
-    HtmlManifest,
-    LinkFinding,
-    LinkState,
-    check,
-    format_of,
-    read_manifest,
-)
 from lakecli.repository.handoff.upload_documents import upload_page, upload_script
 from lakecli.repository.reading.addresses import may_change
 from lakecli.stores.presigned_urls import PresignedUrl
@@ -257,24 +248,26 @@ def presign_tree(
 
 def _documents(
     context: Context, stack: ExitStack, format_name: str | None, files: OutputFiles
-) -> list[tuple[Path | None, Document]]:
+) -> list[tuple[Path | None, manifests.Document]]:
     """Return the documents to write, each with the path of its file; ``None`` is standard output.
 
     All files are first checked to be writable.
     """
     files.check()
-    targets: list[tuple[Path | None, type[Document]]] = []
+    targets: list[tuple[Path | None, type[manifests.Document]]] = []
     if files.manifest is not None:
-        format_ = FORMATS[format_name] if format_name else format_of(files.manifest)
+        format_ = (
+            manifests.FORMATS[format_name] if format_name else manifests.format_of(files.manifest)
+        )
         targets.append((files.manifest, format_))
     elif format_name is not None:
         if context.out.json:
             raise UsageError("--format and --json exclude each other", hint="give one of them")
-        targets.append((None, FORMATS[format_name]))
+        targets.append((None, manifests.FORMATS[format_name]))
     if files.script is not None:
         targets.append((files.script, ShellScript))
     if files.page is not None:
-        targets.append((files.page, HtmlManifest))
+        targets.append((files.page, manifests.HtmlManifest))
     return [(file, stack.enter_context(format_())) for file, format_ in targets]
 
 
@@ -329,9 +322,9 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
     except FileNotFoundError:
         raise NotFound(f"no such file: {file}") from None
     with opened:
-        source, items = read_manifest(opened)
+        source, items = manifests.read_manifest(opened)
         repository = context.lake().repository(parse_repository(source.repository).repository)
-        for checked in check(repository, source, items, now=now):
+        for checked in manifests.check(repository, source, items, now=now):
             words = _words(checked)
             counts.update(words or ["fine"])
             first_end = checked.left if first_end is None else min(first_end, checked.left)
@@ -347,12 +340,12 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
     return ExitCode.DIFFERENCES if total else ExitCode.OK
 
 
-def _words(checked: LinkFinding) -> list[str]:
-    words = [] if checked.state is LinkState.SAME else [checked.state.value]
+def _words(checked: manifests.LinkFinding) -> list[str]:
+    words = [] if checked.state is manifests.LinkState.SAME else [checked.state.value]
     return [*words, "expired"] if checked.is_expired else words
 
 
-def _checked_text(checked: LinkFinding) -> str:
+def _checked_text(checked: manifests.LinkFinding) -> str:
     return f"{', '.join(_words(checked))}\t{quote_path(checked.path)}"
 
 

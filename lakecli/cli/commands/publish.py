@@ -8,7 +8,6 @@ from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers
-from lakecli.cli.params import DecisionOptions
 from lakecli.cli.parsers import NO_METADATA, ref_here
 from lakecli.repository import merge as merging
 
@@ -23,7 +22,7 @@ def publish(
     message: params.Message = "",
     metadata: params.Metadata = NO_METADATA,
     strategy: params.Winner = None,
-    decide: DecisionOptions,
+    decide: params.DecisionOptions,
     allow_empty: bool = flag(),
     no_verify: params.NoVerify = False,
 ) -> None:

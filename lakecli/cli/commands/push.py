@@ -10,7 +10,6 @@ from lakecli.cli.params import DryRun, ForceWithLease, HereRepositoryOrRefUri, N
 from lakecli.cli.parsers import ref_here, repository_here
 from lakecli.errors import PartialFailure, UsageError
 from lakecli.repository import push as pushing
-from lakecli.repository.push import Pushing, PushReport
 
 
 class PushedJson(TypedDict):
@@ -96,10 +95,10 @@ def push(
         )
 
 
-def _lines(report: PushReport, *, dry_run: bool) -> list[str]:
+def _lines(report: pushing.PushReport, *, dry_run: bool) -> list[str]:
     lines = [
         pushed_line(each, dry_run=dry_run)
         for each in report.pushed
-        if each.state is not Pushing.UP_TO_DATE
+        if each.state is not pushing.Pushing.UP_TO_DATE
     ]
     return lines if lines or report.failed else [UP_TO_DATE]

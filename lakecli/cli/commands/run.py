@@ -15,7 +15,6 @@ from lakecli.cli.parsers import read_branch
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import JobFailed
 from lakecli.repository import run as runs
-from lakecli.repository.run import JobRun, Keep, OpenRun, RunOptions, Stage, running
 
 
 class RunReportJson(TypedDict):
@@ -39,7 +38,7 @@ def run(
     *,
     branch: str = option("NAME"),
     check: Checks = (),
-    keep: Keep = option("WHEN", default=Keep.ON_FAILURE),
+    keep: runs.Keep = option("WHEN", default=runs.Keep.ON_FAILURE),
     message: Message = "",
     no_verify: NoVerify = False,
 ) -> None:
@@ -72,7 +71,7 @@ def run(
     context.skips_hooks = no_verify
     checks = checks_of(context, check)
     repository = context.synced_repository(destination)
-    options = RunOptions(
+    options = runs.RunOptions(
         ref_of(destination),
         context.committer(),
         branch=branch,
@@ -81,7 +80,7 @@ def run(
         checks=tuple(check),
         keep=keep,
     )
-    with running(repository, options, checks) as opened:
+    with runs.running(repository, options, checks) as opened:
         context.out.note(f"run {opened.run.id} on {opened}")
         context.out.flush()
         environ = {
@@ -100,7 +99,7 @@ def run(
     _report(context, opened)
 
 
-def _report(context: Context, opened: OpenRun) -> None:
+def _report(context: Context, opened: runs.OpenRun) -> None:
     made, into = opened.commit, opened.run.destination
     context.out.emit(
         pick(RunReportJson, opened.run, commit_id=None if made is None else made.id),
@@ -110,7 +109,7 @@ def _report(context: Context, opened: OpenRun) -> None:
     )
 
 
-@answers(JobRun, each=True)
+@answers(runs.JobRun, each=True)
 def run_list(context: Context, repository: RepositoryUri) -> None:
     """List the runs on this machine that are under way, were killed, or whose branch was kept.
 
@@ -129,15 +128,15 @@ def run_list(context: Context, repository: RepositoryUri) -> None:
     )
 
 
-def _state(found: JobRun) -> str:
+def _state(found: runs.JobRun) -> str:
     """Return how far a run has come, and why it ended."""
     if found.is_running:
         return "running"
-    ended = "published" if found.stage == Stage.PUBLISHED else "killed"
+    ended = "published" if found.stage == runs.Stage.PUBLISHED else "killed"
     return one_line(found.failure or ended)
 
 
-@answers(JobRun)
+@answers(runs.JobRun)
 def run_show(context: Context, branch: BranchUri) -> None:
     """Show a run, named by its branch.
 
@@ -172,7 +171,7 @@ def run_resume(context: Context, branch: BranchUri, *, no_verify: NoVerify = Fal
     _report(context, runs.resume(repository, ref_of(branch), checks))
 
 
-@answers(JobRun)
+@answers(runs.JobRun)
 def run_abort(context: Context, branch: BranchUri) -> None:
     """Remove a run that failed or was killed, with its branch; `undo` restores the branch.
 

@@ -14,7 +14,6 @@ from lakecli.cli.parsers import linked, repository_or_ref_here
 from lakecli.errors import Unreachable
 from lakecli.repository import status as states
 from lakecli.repository.contract import FinishedMove, Repository
-from lakecli.repository.status import BranchStatus
 
 if TYPE_CHECKING:
     from lakecli.worktree.status import ChangedPath
@@ -64,7 +63,7 @@ class StatusJson(TypedDict):
     storage_namespace: str
     fetched_at: datetime | None
     pushed_at: datetime | None
-    branches: Sequence[BranchStatus]
+    branches: Sequence[states.BranchStatus]
     only_in_bucket: Sequence[RefJson]
     pending: Sequence[FinishedMove]
     went_back: Sequence[RefNameJson]
@@ -161,7 +160,7 @@ def _seen_line(fetched_at: datetime | None, pushed_at: datetime | None, *, now: 
 
 
 def _lines(
-    branches: Sequence[BranchStatus], missing: Sequence[tuple[str, CommitId]]
+    branches: Sequence[states.BranchStatus], missing: Sequence[tuple[str, CommitId]]
 ) -> Iterator[str]:
     uncommitted = False
     for branch in branches:
