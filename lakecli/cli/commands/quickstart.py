@@ -132,89 +132,63 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
 
 
 class _Tour:
-    """The commands of the quickstart; each command is printed and then run."""
+    """The commands of the quickstart; each command is printed and then run.
+
+    The file ``quickstart.txt`` has explanations after ``#``, commands after ``$``, and files to
+    which a line is added after ``+``. An empty line separates the commands that `run` runs from the
+    text and the commands that `farewell` only shows.
+    """
 
     def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
         self._context = context
         self._say = context.out.say
         self.repository = repository
-        self.files = place / "files"
         self.namespace = place / "namespace"
-        self._names = names
         self.commands: list[str] = []
+        self._values = {
+            "repository": repository,
+            "files": place / "files",
+            "namespace": self.namespace,
+            "count": len(names),
+            "changed": names[0],
+            "gone": names[len(names) // 2],
+        }
+        text = Path(__file__).with_suffix(".txt").read_text("utf-8")
+        self._steps, _, self._farewell = text.partition("\n\n")
 
     def run(self) -> None:
         """Run all commands; stop if one fails."""
-        main, trial = f"{self.repository}/main", f"{self.repository}/experiment"
-        changed, gone = self._names[0], self._names[len(self._names) // 2]
-        self._explain(
-            "Create a repository. Its objects go to a directory, its branches to lakecli's home."
-        )
-        self._do("repo", "create", self.repository, str(self.namespace))
-        self._explain(f"Upload {len(self._names)} files, and commit them.")
-        self._do("fs", "upload", "-r", str(self.files), f"{main}/files/")
-        self._do("commit", main, "-m", "Add files", "--meta", "source=quickstart")
-        self._explain("Create a branch. No object is copied.")
-        self._do("branch", "create", trial, "-s", main)
-        self._explain("On the branch, add a line to one file and remove another file.")
-        self._append(changed, "One more line.\n")
-        self._do("fs", "upload", str(self.files / changed), f"{trial}/files/{changed}")
-        if gone != changed:
-            self._do("fs", "rm", f"{trial}/files/{gone}")
-        self._do("diff", trial)
-        self._do("commit", trial, "-m", "Try something")
-        self._explain("Meanwhile, change main. A copy inside a repository copies no bytes.")
-        self._do("fs", "cp", f"{main}/files/{changed}", f"{main}/first/")
-        self._do("commit", main, "-m", "Keep the first version")
-        self._explain("List what a merge would change on main, merge, and tag the result.")
-        self._do("diff", main, trial)
-        self._do("merge", trial, main)
-        self._do("tag", "create", f"{self.repository}/v1", main)
-        self._explain(
-            "Show the history, and the file before the merge (~ is the parent of a commit)."
-        )
-        self._do("log", "--graph", main)
-        self._do("fs", "stat", f"{main}~1/files/{changed}")
+        for step in self._steps.splitlines():
+            if step.startswith("#"):
+                self._say(*[""] if self.commands else [], self._filled(step))
+            elif step.startswith("+"):
+                self._append(Path(self._filled(step[2:])), "One more line.")
+            elif "{gone}" not in step or self._values["gone"] != self._values["changed"]:
+                words = self._words(step)
+                self.commands.append(_typed(words))
+                self._say("", f"$ {_typed(words)}")
+                self._context.run(words)
 
     def farewell(self) -> Iterator[str]:
         """Yield lines with the repository, its directories, and commands to try next."""
-        repository, changed = self.repository, self._names[0]
         yield ""
-        yield "The repository stays for you to try things:"
-        yield ""
-        yield f"  repository  {repository}"
-        yield f"  objects     {self.namespace}"
-        yield f"  files       {self.files}"
-        yield ""
-        yield "Try next:"
-        yield ""
-        for words in (
-            ("fs", "ls", f"{repository}/main/"),
-            ("fs", "cat", f"{repository}/v1/files/{changed}"),
-            ("diff", "--two-way", f"{repository}/main~2", f"{repository}/v1"),
-            ("branch", "revert", f"{repository}/main", "main~1", "-y"),
-            ("fs", "download", "-r", f"{repository}/v1/files/", "./files"),
-            ("fsck", repository, "--data"),
-            ("repo", "delete", repository),
-        ):
-            yield "  " + _typed(words)
+        for line in self._farewell.splitlines():
+            is_command = line.startswith("$")
+            yield f"  {_typed(self._words(line))}" if is_command else self._filled(line)
 
-    def _explain(self, text: str) -> None:
-        self._say(*[""] if self.commands else [], f"# {text}")
+    def _filled(self, text: str) -> str:
+        return text.format_map(self._values)
 
-    def _do(self, *words: str) -> None:
-        """Print a command, and run it."""
-        self.commands.append(_typed(words))
-        self._say("", f"$ {_typed(words)}")
-        self._context.run(words)
+    def _words(self, line: str) -> list[str]:
+        return [self._filled(word) for word in shlex.split(line.removeprefix("$ "))]
 
-    def _append(self, name: Path, text: str) -> None:
-        self._say(f"$ echo {shlex.quote(text.rstrip())} >> {shlex.quote(str(self.files / name))}")
-        with (self.files / name).open("a") as file:
-            file.write(text)
+    def _append(self, file: Path, text: str) -> None:
+        self._say(f"$ echo {shlex.quote(text)} >> {shlex.quote(str(file))}")
+        with file.open("a") as opened:
+            opened.write(f"{text}\n")
         now = self._context.now().timestamp()
-        os.utime(self.files / name, (now, now))
+        os.utime(file, (now, now))
 
 
-def _typed(words: tuple[str, ...]) -> str:
+def _typed(words: Sequence[str]) -> str:
     return one_line(shlex.join([PROGRAM, *words]))
