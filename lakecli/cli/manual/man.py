@@ -5,7 +5,8 @@ command. Such generators support neither topics nor sections for examples and JS
 the 66 pages of commands have.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from lakecli import __version__
@@ -13,37 +14,13 @@ from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.line import VERSION_FLAGS
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.help import PURPOSE, option_extras
+from lakecli.cli.manual.tables import read_table
 from lakecli.cli.manual.topics import Topic
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import GROUPS
 from lakecli.settings.keys import KEYS
 
-ENVIRONMENT: Final = {
-    "LAKECLI_HOME": "Directory that holds configuration, store and cache, all three",
-    **{key.variable: f"{key.name}: {key.summary}" for key in KEYS},
-    **{
-        key.lakectl_variable: f"As {key.variable}, for scripts of lakectl"
-        for key in KEYS
-        if key.lakectl
-    },
-    "LAKECTL_CONFIG_FILE": "lakectl's configuration file; see lakecli-lakectl(7)",
-    "LAKECTL_INTERACTIVE": "false: the layout for programs; true: that of a terminal",
-    "LAKECLI_PAGER, PAGER": "The pager of long answers on a terminal; default: less; cat: none",
-    "COLUMNS": "The width of tables on a terminal, if it is not the terminal's",
-    "NO_COLOR": "Where set and neither empty nor 0: no colours or progress bars",
-    "AWS_ENDPOINT_URL, AWS_PROFILE, AWS_ACCESS_KEY_ID, ...": "As in every AWS SDK, for s3://",
-}
-"""The environment variables that lakecli reads."""
-
-FILES: Final = {
-    "$LAKECLI_HOME/config.toml": "Settings",
-    "$LAKECLI_HOME/store/": "Refs, staged changes and the operation log of all repositories",
-    "$LAKECLI_HOME/cache/": "Ranges and metaranges that were read; may be deleted at any time",
-    "~/.config/lakecli/, ~/.local/share/lakecli/, ~/.cache/lakecli/": (
-        "The same three on Linux where LAKECLI_HOME is not set"
-    ),
-}
-"""The files of lakecli on a machine."""
+_DIRECTORY: Final = Path(__file__).parent
 
 
 def page_name(words: str) -> str:
@@ -64,12 +41,11 @@ def command_page(command: CommandHelp, siblings: Iterable[str]) -> str:
     for paragraph in command.description:
         lines += _paragraph(paragraph)
     if command.arguments:
-        lines.append(".SH ARGUMENTS")
-        for argument in command.arguments:
-            lines += _tagged(rf"\fI{_text(argument.metavar)}\fR", _argument_text(argument))
-    lines.append(".SH OPTIONS")
-    for option in command.options:
-        lines += _tagged(_flags(option), _option_text(option))
+        rows = [
+            (rf"\fI{_text(each.metavar)}\fR", _argument_text(each)) for each in command.arguments
+        ]
+        lines += _section("ARGUMENTS", rows)
+    lines += _section("OPTIONS", map(_option_row, command.options))
     lines += [".PP", "Every command also takes the global options of", ".BR lakecli (1)."]
     if command.words in ANSWERS:
         lines += [".SH JSON", *(_text(line) for line in answer_lines(command.words)), ".PP"]
@@ -105,23 +81,18 @@ def main_page(commands: Sequence[CommandHelp], topics: Sequence[Topic] = ()) -> 
     """Return the page of the program itself."""
     lines = [*_title("lakecli"), *_name("lakecli", PURPOSE)]
     lines += [".SH SYNOPSIS", ".B lakecli", r"\fICOMMAND\fR [\fIARGUMENTS\fR] [\fIOPTIONS\fR]"]
-    lines += [".SH DESCRIPTION", *_DESCRIPTION, ".SH COMMANDS"]
-    for command in commands:
-        words = r"\fB" + _text(command.words) + r"\fR"
-        lines += _tagged(f"{words} {_text(command.synopsis)}", _text(command.summary) + ".")
-    lines.append(".SH GLOBAL OPTIONS")
-    for option in global_options():
-        lines += _tagged(_flags(option), _option_text(option))
-    lines += _tagged(
-        ", ".join(rf"\fB{_text(flag)}\fR" for flag in VERSION_FLAGS),
-        "Print the version; only without a command.",
-    )
+    description = (_DIRECTORY / "description.roff").read_text("utf-8")
+    lines += [".SH DESCRIPTION", *description.splitlines()]
+    named = [(f"{_bold(each.words)} {_text(each.synopsis)}", each.summary) for each in commands]
+    lines += _section("COMMANDS", [(tag, _text(summary)) for tag, summary in named])
+    version = (", ".join(map(_bold, VERSION_FLAGS)), "Print the version; only without a command")
+    lines += _section("GLOBAL OPTIONS", [*map(_option_row, global_options()), version])
     lines += _records()
-    lines.append(".SH EXIT STATUS")
-    for code, meaning in MEANINGS.items():
-        lines += _tagged(rf"\fB{int(code)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
-    lines += _definitions("ENVIRONMENT", ENVIRONMENT)
-    lines += _definitions("FILES", FILES)
+    codes = [(str(int(code)), _upper_first(meaning)) for code, meaning in MEANINGS.items()]
+    lines += _definitions("EXIT STATUS", codes)
+    lines += _definitions("ENVIRONMENT", _variables())
+    files = read_table(_DIRECTORY / "files.txt")
+    lines += _definitions("FILES", [(", ".join(names), text) for names, text in files])
     lines += _see_also(
         [page_name(command.words) for command in commands],
         [page_name(topic.name) for topic in topics],
@@ -129,24 +100,15 @@ def main_page(commands: Sequence[CommandHelp], topics: Sequence[Topic] = ()) -> 
     return "\n".join(lines) + "\n"
 
 
-_DESCRIPTION: Final = (
-    "A repository is a versioned tree of objects. Its data lies in a storage namespace: a",
-    "directory, or a prefix in a bucket. What this machine knows of its branches, tags and",
-    "uncommitted changes lies in one local store. There is no server.",
-    ".PP",
-    r"Everything is named by a URI: \fBlakefs://REPOSITORY\fR, \fBlakefs://REPOSITORY/REF\fR,",
-    r"\fBlakefs://REPOSITORY/REF/PATH\fR. A REF is a branch, a tag, a commit ID or the beginning",
-    r"of one, with the modifiers \fB~\fR and \fB^\fR of Git, \fB@\fR for the committed state of",
-    r"a branch and \fB$\fR for its uncommitted one. A PATH is taken literally: nothing in it is",
-    "decoded or cut.",
-    ".PP",
-    r"Boolean options also take a value: \fB\-\-flag=true\fR, \fB\-\-flag=false\fR. Global",
-    r"options may stand before or after the command. What follows \fB\-\-\fR is no option.",
-    ".PP",
-    r"With \fB\-\-json\fR standard output holds JSON only: one object a line for commands that",
-    "list, exactly one object for all others. An error is the last line of standard error then:",
-    r"{\(dqerror\(dq: {kind, exit_code, message, hint, paths}}.",
-)
+def _variables() -> Iterator[tuple[str, str]]:
+    """Yield the environment variables that lakecli reads, with their meanings."""
+    yield "LAKECLI_HOME", "Directory that holds configuration, store and cache, all three"
+    yield from ((key.variable, f"{key.name}: {key.summary}") for key in KEYS)
+    for key in KEYS:
+        if key.lakectl:
+            yield key.lakectl_variable, f"As {key.variable}, for scripts of lakectl"
+    for names, text in read_table(_DIRECTORY / "variables.txt"):
+        yield ", ".join(names), text
 
 
 def answer_lines(words: str) -> Iterator[str]:
@@ -161,10 +123,10 @@ def answer_lines(words: str) -> Iterator[str]:
 def _records() -> list[str]:
     lines = [".SH JSON", "What a field holds:"]
     for name, meaning in TYPES.items():
-        lines += _tagged(rf"\fI{_text(name)}\fR", _text(meaning[:1].upper() + meaning[1:]) + ".")
+        lines += [".TP", rf"\fI{_text(name)}\fR", _text(_upper_first(meaning)) + "."]
     lines += [".PP", "The objects, and their fields:"]
     for record, fields in RECORDS.items():
-        lines += [".TP", rf"\fB{_text(record)}\fR"]
+        lines += [".TP", _bold(record)]
         for name, (kind, meaning) in fields.items():
             explained = f" ({kind}: {meaning})" if meaning else f" ({kind})"
             end = "." if name == list(fields)[-1] else ","
@@ -187,37 +149,41 @@ def _lower_first(summary: str) -> str:
     return summary[:1].lower() + summary[1:]
 
 
+def _upper_first(meaning: str) -> str:
+    return meaning[:1].upper() + meaning[1:]
+
+
+def _bold(text: str) -> str:
+    return rf"\fB{_text(text)}\fR"
+
+
 def _paragraph(paragraph: str) -> list[str]:
     if paragraph.startswith(" "):
         return [".PP", ".nf", *map(_text, paragraph.splitlines()), ".fi"]
     return [".PP", *(_text(line) for line in paragraph.splitlines())]
 
 
-def _tagged(tag: str, text: str) -> list[str]:
-    return [".TP", tag, text]
+def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a section with a tag and a text without its period, both in roff, in each row."""
+    lines = (line for tag, text in rows for line in (".TP", tag, f"{text}."))
+    return [f".SH {title}", *lines]
 
 
-def _definitions(title: str, items: Mapping[str, str]) -> list[str]:
-    lines = [f".SH {title}"]
-    for name, meaning in items.items():
-        lines += _tagged(rf"\fB{_text(name)}\fR", _text(meaning) + ".")
-    return lines
+def _definitions(title: str, items: Iterable[tuple[str, str]]) -> list[str]:
+    return _section(title, [(_bold(name), _text(meaning)) for name, meaning in items])
 
 
 def _argument_text(argument: ParameterHelp) -> str:
     optional = "" if argument.required else " (optional)"
     repeatable = " (repeatable)" if argument.repeatable else ""
-    return _text(argument.summary + optional + repeatable) + "."
+    return _text(argument.summary + optional + repeatable)
 
 
-def _flags(option: ParameterHelp) -> str:
-    flags = ", ".join(rf"\fB{_text(flag)}\fR" for flag in option.flags)
-    return rf"{flags} \fI{_text(option.metavar)}\fR" if option.metavar else flags
-
-
-def _option_text(option: ParameterHelp) -> str:
+def _option_row(option: ParameterHelp) -> tuple[str, str]:
+    flags = ", ".join(map(_bold, option.flags))
+    tag = rf"{flags} \fI{_text(option.metavar)}\fR" if option.metavar else flags
     extra = option_extras(option)
-    return _text(option.summary + (f" ({', '.join(extra)})" if extra else "")) + "."
+    return tag, _text(option.summary + (f" ({', '.join(extra)})" if extra else ""))
 
 
 def _see_also(pages: Sequence[str], topics: Sequence[str] = ()) -> list[str]:
