@@ -14,7 +14,7 @@ from lakecli.cli.params import TransferOptions
 from lakecli.cli.parsers import absolute, is_ref, relative_path
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository import branch
-from lakecli.repository.reading.view import commit_at
+from lakecli.repository.log import show_commit
 from lakecli.repository.transfer.ignore_patterns import IgnoreMatch
 from lakecli.worktree.checkout import OwnChanges
 from lakecli.worktree.checkout import restore as restore_paths
@@ -117,10 +117,7 @@ def restore(
         raise UsageError(f"not a file of a linked directory: {files[0]}", hint=hint)
     worktree = worktrees.open_worktree(context, otherwise=_by_copying())
     repository = worktree.repository
-    commit = None
-    if source:
-        with repository.lake.kv.read() as txn:
-            commit = commit_at(repository, txn, source)
+    commit = show_commit(repository, source) if source else None
     paths = [relative_path(worktree.root, file) for file in files]
     try:
         with worktrees.downloading(context, repository, "restore", transfer) as options:

@@ -193,10 +193,9 @@ def use(
     elif default is not None:
         repository = context.repository(default)
         if default.ref is not None:
-            from lakecli.repository.reading.view import commit_at
+            from lakecli.repository.log import show_commit
 
-            with repository.lake.kv.read() as txn:
-                commit_at(repository, txn, default.ref)
+            show_commit(repository, default.ref)
         used = str(default)
         set_value(context.config_file, USE, used)
         stronger = context.environ.get("LAKECLI_USE")

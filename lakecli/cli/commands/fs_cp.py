@@ -1,14 +1,15 @@
 """``lakecli fs cp`` and ``lakecli fs mv``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, TypedDict
 
+from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import failure_records, raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, flag, option
-from lakecli.cli.out.records import FailureJson, answers
+from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import quote_path
 from lakecli.cli.params import BranchPathUri, PrefixUri, Recursive, TransferOptions
 from lakecli.cli.parsers import read_branch_prefix, read_new_metadata
@@ -98,29 +99,10 @@ def fs_cp(
             "--delete needs -r, and a PATH of the repository of DEST",
             hint="leave out --delete" if recursive else "add -r",
         )
-    if source.repository != destination.repository:
-        across(
-            context,
-            source,
-            destination,
-            moves=False,
-            recursive=recursive,
-            transfer=transfer,
-            attributes=attributes,
-        )
-        return
-    repository = context.synced_repository(source, destination)
-    before, after = paths_of(source, destination, recursive=recursive)
-    made = (partial(cp_tree, delete=delete) if recursive else cp)(
-        repository,
-        source_ref=ref_of(source),
-        source=before,
-        branch=ref_of(destination),
-        path=after,
-        attributes=attributes,
-    )
-    count = made if isinstance(made, int) else 1
-    answer(context, "copy", source, destination._replace(path=after), count)
+    act: Callable[..., Entry | int] = partial(cp_tree, delete=delete) if recursive else cp
+    act = partial(act, attributes=attributes, source_ref=ref_of(source))
+    options = (transfer, attributes)
+    _rearrange(context, "copy", (source, destination), act, options, recursive=recursive)
 
 
 @answers(RearrangedJson)
@@ -150,18 +132,67 @@ def fs_mv(
         lakecli fs mv -r lakefs://demo/main/incoming/ lakefs://demo/main/data/2026/
         lakecli fs mv -r lakefs://demo/main/orders/ lakefs://sales/main/orders/
     """
-    if source.repository != destination.repository:
-        across(context, source, destination, moves=True, recursive=recursive, transfer=transfer)
-        return
+    act: Callable[..., Entry | int] = mv_tree if recursive else mv
+    act = partial(act, source_branch=ref_of(source))
+    options = (transfer, UNCHANGED)
+    _rearrange(context, "move", (source, destination), act, options, recursive=recursive)
 
-    repository = context.synced_repository(source, destination)
-    origin, branch = ref_of(source), ref_of(destination)
-    before, after = paths_of(source, destination, recursive=recursive)
-    moved = (mv_tree if recursive else mv)(
-        repository, source_branch=origin, source=before, branch=branch, path=after
+
+def _rearrange(
+    context: Context,
+    verb: str,
+    uris: tuple[LakeUri, LakeUri],
+    act: Callable[..., Entry | int],
+    options: tuple[TransferOptions, NewAttributes],
+    *,
+    recursive: bool,
+) -> None:
+    """Copy or move objects within a repository or to another one, and report the result.
+
+    Args:
+        verb: ``copy`` or ``move``.
+        uris: the source and the destination.
+        act: the function that copies or moves objects within a repository.
+        options: the options of a transfer to another repository, and the attributes of the copies.
+
+    Raises:
+        PartialFailure: some objects failed.
+    """
+    source, target = uris
+    transfer, attributes = options
+    moves = verb == "move"
+    if source.repository == target.repository:
+        repository = context.synced_repository(source, target)
+        before, after = paths_of(source, target, recursive=recursive)
+        made = act(repository, source=before, branch=ref_of(target), path=after)
+        report = AcrossReport(made if isinstance(made, int) else 1)
+    else:
+        before, after = paths_of(source, target, recursive=recursive)
+        origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
+        place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
+        with context.out.progress(verb, hidden=transfer.no_progress) as shown:
+            report = (cp_tree_across if recursive else cp_across)(
+                origin,
+                place,
+                attributes=attributes,
+                parallelism=context.parallelism(place.repository, transfer.workers),
+                progress=shown,
+                moves=moves,
+            )
+    target, objects = target._replace(path=after), report.objects
+    record = pick(
+        RearrangedJson,
+        report,
+        source=str(source),
+        destination=str(target),
+        failed=len(report.failures),
+        failures=failure_records(report.failures),
     )
-    count = moved if isinstance(moved, int) else 1
-    answer(context, "move", source, destination._replace(path=after), count)
+    counted = f" ({objects} objects)" if objects > 1 else ""
+    line = f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"
+    context.out.emit(record, text=lambda: [line])
+    hint = "all others were copied" + ("; nothing was removed" if moves else "")
+    raise_failures(context, report.failures, verb=verb, hint=hint)
 
 
 def paths_of(source: LakeUri, target: LakeUri, *, recursive: bool) -> tuple[bytes, bytes]:
@@ -179,67 +210,3 @@ def paths_of(source: LakeUri, target: LakeUri, *, recursive: bool) -> tuple[byte
             raise UsageError(f"{source} has no file name", hint="give the whole path of DEST")
         after += name
     return before, after
-
-
-def answer(
-    context: Context,
-    verb: str,
-    source: LakeUri,
-    target: LakeUri,
-    objects: int,
-    *,
-    report: AcrossReport | None = None,
-) -> None:
-    """Report the number of objects copied or moved.
-
-    Raises:
-        PartialFailure: some objects failed.
-    """
-    failures = [] if report is None else report.failures
-    record = {
-        "source": str(source),
-        "destination": str(target),
-        "objects": objects,
-        "copied_by_store": 0 if report is None else report.copied_by_store,
-        "failed": len(failures),
-        "failures": failure_records(failures),
-    }
-    counted = f" ({objects} objects)" if objects > 1 else ""
-    line = f"{verb}: {quote_path(str(source))} to {quote_path(str(target))}{counted}"
-    context.out.emit(record, text=lambda: [line])
-    hint = "all others were copied"
-    if verb == "move":
-        hint += "; nothing was removed"
-    raise_failures(context, failures, verb=verb, hint=hint)
-
-
-def across(
-    context: Context,
-    source: LakeUri,
-    target: LakeUri,
-    *,
-    moves: bool,
-    recursive: bool,
-    transfer: TransferOptions,
-    attributes: NewAttributes = UNCHANGED,
-) -> None:
-    """Copy or move objects between two repositories, and report the result.
-
-    Args:
-        source: an object, or with `recursive` a directory.
-        moves: whether to remove the source afterwards.
-    """
-    before, after = paths_of(source, target, recursive=recursive)
-    origin = RepositoryPath(context.synced_repository(source), ref_of(source), before)
-    place = RepositoryPath(context.synced_repository(target), ref_of(target), after)
-    verb = "move" if moves else "copy"
-    with context.out.progress(verb, hidden=transfer.no_progress) as shown:
-        report = (cp_tree_across if recursive else cp_across)(
-            origin,
-            place,
-            attributes=attributes,
-            parallelism=context.parallelism(place.repository, transfer.workers),
-            progress=shown,
-            moves=moves,
-        )
-    answer(context, verb, source, target._replace(path=after), report.objects, report=report)

@@ -10,7 +10,7 @@ from lakecli.cli.parsers import linked
 from lakecli.errors import LakeError
 from lakecli.refs.names import is_full_commit_id
 from lakecli.repository.contract import FinishedMove, Repository
-from lakecli.repository.reading.view import commit_at
+from lakecli.repository.log import show_commit
 
 if TYPE_CHECKING:
     from lakecli.repository.push import PushLease, RefPush
@@ -70,8 +70,7 @@ def read_lease(repository: Repository, text: str | None) -> "PushLease | None":
         return PushLease()
     if is_full_commit_id(text):
         return PushLease(CommitId(text.lower()))
-    with repository.lake.kv.read() as txn:
-        return PushLease(commit_at(repository, txn, text).id)
+    return PushLease(show_commit(repository, text).id)
 
 
 def finish_interrupted(context: Context, repository: Repository) -> list[FinishedMove]:
