@@ -244,7 +244,7 @@ def _suggest(words: tuple[str, ...], rest: Sequence[str], topics: Sequence[str])
     # `lakecli unset` and `lakecli delete` lack their group.
     whole = [name for name in COMMANDS if name.split()[-1] == asked][:3]
     begun = [each for each in candidates if asked and each.startswith(asked)]
-    begun += [each for each in candidates if asked.startswith(each)]
+    begun += [each for each in candidates if asked != each and asked.startswith(each)]
     from difflib import get_close_matches
 
     near = begun[:3] or get_close_matches(asked, candidates, n=3, cutoff=_ALIKE)

@@ -199,6 +199,7 @@ def test_the_nearest_names_are_suggested(cli: Cli, demo: Demo) -> None:
         "use demo": "lakefs://demo",
         "gc run demo": "lakefs://demo",
         "help tutorail": "lakecli help tutorial",
+        "layout": "lakecli help layout",
         "config get user.nam": "user.name",
     }.items():
         assert f"did you mean {near}?" in cli(*line.split()).stderr, line
