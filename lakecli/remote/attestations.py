@@ -84,10 +84,8 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
     Raises:
         UsageError: the statement is not valid; for example, its name is too long.
     """
-    fields = attestation._asdict() | {
-        "format": FORMAT,
-        "at": attestation.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    at = attestation.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    fields = attestation._asdict() | {"format": FORMAT, "at": at}
     body = json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
     try:
         _parse(attestation.subject, body)
@@ -105,10 +103,8 @@ def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]
         subject: a metarange ID, or a digest of entries.
     """
     for info in islice(store.list(layout.attestation_prefix(subject)), MAX_ATTESTATIONS):
-        try:
+        with suppress(Invalid, Unparsable, TooLarge, ObjectNotFound):
             yield _parse(subject, get_bounded(store, info.key, layout.MAX_ATTESTATION_SIZE))
-        except (Invalid, Unparsable, TooLarge, ObjectNotFound):
-            continue
 
 
 def iter_ended(

@@ -59,6 +59,7 @@ from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.retry import Retries
 from lakecli.base.validation import Invalid, Record, choice, identifier, or_empty, text_that, whole
 from lakecli.errors import IntegrityError, LostRace, OutcomeUnknown, Unreachable
+from lakecli.remote.ref_records import check_format
 from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
@@ -163,12 +164,7 @@ def parse_state(data: bytes) -> GcState:
     """
     try:
         fields = parse_json_object(data, max_size=layout.MAX_STATE_SIZE)
-        known = fields.get("format")
-        if type(known) is int and known > FORMAT:
-            raise NewerState(
-                f"{layout.GC_STATE} is of format {known}, this lakecli knows {FORMAT}",
-                hint="a newer lakecli wrote it: upgrade this one",
-            )
+        check_format(fields.get("format"), FORMAT, layout.GC_STATE, NewerState)
         values = _RECORD.read(fields)
         _check_mark(values)
     except (Invalid, Unparsable) as error:
@@ -187,14 +183,9 @@ def parse_state(data: bytes) -> GcState:
 def dump_state(state: GcState) -> bytes:
     """Encode a state as the bytes of its object."""
     fields: dict[str, Any] = json.loads(state.extra) if state.extra else {}
-    fields |= {
-        "format": FORMAT,
-        "phase": state.phase,
-        "epoch": state.epoch,
-        "mark": state.mark,
-        "grace": int(state.grace.total_seconds()),
-        "write_id": state.write_id,
-    }
+    fields["format"] = FORMAT
+    fields |= {name: value for name, value in state._asdict().items() if name in _RECORD.names}
+    fields["grace"] = int(state.grace.total_seconds())
     return json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -327,10 +318,8 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
                 settle(store, layout.GC_STATE)
                 return
         except Unreachable:
-            raise OutcomeUnknown(
-                f"cannot find out whether garbage collection in {store.uri} is {after.phase} now",
-                hint="check the state: `gc status REPOSITORY`",
-            ) from error
+            what = f"cannot find out whether garbage collection in {store.uri} is {after.phase} now"
+            raise OutcomeUnknown(what, hint="check the state: `gc status REPOSITORY`") from error
         if (now.state, now.version) == (seen.state, seen.version):
             if not isinstance(error, ConditionFailed):
                 raise
@@ -365,9 +354,8 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
     number = 0
     while some := list(islice(remaining, _KEYS_OF_A_KEEP)):
         body = "".join(f"{key}\n" for key in some).encode("ascii")
-        store.put(
-            keep_prefix(epoch) + keep_id + (f"-{number}" if number else ""), body, contract.ANY
-        )
+        name = f"{keep_id}-{number}" if number else keep_id
+        store.put(keep_prefix(epoch) + name, body, contract.ANY)
         number += 1
 
 

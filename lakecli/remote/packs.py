@@ -52,6 +52,7 @@ class DamagedPack(IntegrityError):
     """A commit pack that cannot be read, or whose bytes do not match its name."""
 
     def __init__(self, pack_id: PackId, what: str) -> None:
+        self.id = pack_id
         super().__init__(
             f"damaged commit pack {layout.pack_key(pack_id)}: {what}",
             hint="write it again from a clone that has its commits: "
@@ -126,17 +127,7 @@ def read_new_packs(
         also: IDs of packs that the moves of refs name. These packs are read even if a stale listing
             lacks them, and skipped if another pack replaced them.
     """
-    done = set(known)
-    listed = True
-    while listed:
-        listed = False
-        packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
-        late = sorted(set(also).difference(info.id for info in packs))
-        for pack_id, pack in _read_each(store, (*(each.id for each in packs), *late), done):
-            if pack is None:
-                listed |= pack_id not in late
-            else:
-                yield pack
+    return map(_reported, _read_listed(store, set(known), also=also))
 
 
 def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
@@ -144,17 +135,47 @@ def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack
 
     For a damaged pack, an `InvalidRecord` is yielded.
     """
-    for _, pack in _read_each(store, ids, set()):
-        if pack is not None:
-            yield pack
+    return (_reported(pack) for _, pack in _read_each(store, ids, set()) if pack is not None)
+
+
+def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
+    """Yield all packs, including replaced ones; for a damaged pack, yield the error.
+
+    If a pack was deleted between listing and reading, the packs are listed again.
+    """
+    return _read_listed(store, set(), all_packs=True)
+
+
+def _reported(pack: Pack | DamagedPack) -> Pack | InvalidRecord:
+    if isinstance(pack, Pack):
+        return pack
+    return InvalidRecord("pack", pack.id, layout.pack_key(pack.id), pack.message)
+
+
+def _read_listed(
+    store: ObjectStore, done: set[PackId], *, also: Collection[PackId] = (), all_packs: bool = False
+) -> Iterator[Pack | DamagedPack]:
+    """Yield the packs in the bucket that are not in `done`; see `read_new_packs`."""
+    listed = True
+    while listed:
+        listed = False
+        packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
+        late = sorted(set(also).difference(info.id for info in packs))
+        ids = (*(each.id for each in packs), *late)
+        for pack_id, pack in _read_each(store, ids, done, all_packs=all_packs):
+            if pack is None:
+                listed |= pack_id not in late
+            else:
+                yield pack
 
 
 def _read_each(
-    store: ObjectStore, ids: Iterable[PackId], done: set[PackId]
-) -> Iterator[tuple[PackId, Pack | InvalidRecord | None]]:
+    store: ObjectStore, ids: Iterable[PackId], done: set[PackId], *, all_packs: bool = False
+) -> Iterator[tuple[PackId, Pack | DamagedPack | None]]:
     """Yield (ID, pack) for each ID that is not in `done`; the pack is ``None`` if it was deleted.
 
-    The IDs of the packs that are read, and of the packs that they replace, are added to `done`.
+    The IDs of the packs that are read are added to `done`, and without `all_packs` also the IDs of
+    the packs that they replace.
     """
     for pack_id in ids:
         if pack_id in done:
@@ -165,31 +186,10 @@ def _read_each(
         except ObjectNotFound:
             yield pack_id, None
         except DamagedPack as error:
-            yield pack_id, InvalidRecord("pack", pack_id, layout.pack_key(pack_id), error.message)
+            yield pack_id, error
         else:
-            done.update(pack.replaces)
+            done.update(() if all_packs else pack.replaces)
             yield pack_id, pack
-
-
-def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
-    """Yield all packs, including replaced ones; in place of a damaged pack, yield the error.
-
-    If a pack was deleted between listing and reading, the packs are listed again.
-    """
-    done: set[PackId] = set()
-    looks_again = True
-    while looks_again:
-        looks_again = False
-        for info in list_packs(store):
-            if info.id in done:
-                continue
-            done.add(info.id)
-            try:
-                yield read_pack(store, info.id)
-            except ObjectNotFound:
-                looks_again = True  # replaced since the listing, perhaps by an unlisted pack
-            except DamagedPack as error:
-                yield error
 
 
 def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:

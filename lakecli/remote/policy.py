@@ -22,7 +22,7 @@ from lakecli.base.layout import MAX_POLICY_SIZE, MAX_SEQUENCE, POLICIES, POLICY,
 from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, identifier, moment, text, whole
 from lakecli.errors import LostRace, OutcomeUnknown, Unreachable
-from lakecli.remote.ref_records import MAX_WHO_SIZE, NewerRecord, NotOurs, Unwritable
+from lakecli.remote.ref_records import MAX_WHO_SIZE, NewerRecord, NotOurs, Unwritable, check_format
 from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
@@ -106,10 +106,8 @@ def look_at_policy(store: ObjectStore, *, accepts_damage: bool = False) -> SeenP
         return SeenPolicy(None)
     try:
         return SeenPolicy(_parse(POLICY, data), data, version)
-    except NewerRecord:
-        raise
-    except NotOurs:
-        if not accepts_damage:
+    except NotOurs as error:
+        if isinstance(error, NewerRecord) or not accepts_damage:
             raise
         return SeenPolicy(None, b"", version or store.head(POLICY).version)
 
@@ -124,10 +122,8 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
         OutcomeUnknown: the response was lost, and the outcome cannot be determined.
         Unreachable: the store does not answer, or refused although nobody else changed the rules.
     """
-    fields = after._asdict() | {
-        "format": FORMAT,
-        "at": after.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    at = after.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    fields = after._asdict() | {"format": FORMAT, "at": at}
     try:
         _RECORD.read(fields)
     except Invalid as error:
@@ -157,10 +153,9 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
             return
         if now.version == seen.version and not isinstance(error, ConditionFailed):
             raise
-        raise PolicyMoved(
-            f"somebody else set the policy of {store.uri} first",
-            hint="see it, then try again: `policy show REPOSITORY`",
-        ) from error
+        hint = "see it, then try again: `policy show REPOSITORY`"
+        what = f"somebody else set the policy of {store.uri} first"
+        raise PolicyMoved(what, hint=hint) from error
 
 
 def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
@@ -172,37 +167,32 @@ def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
     if present is not None:
         yield present
     keys = deque((info.key for info in store.list(POLICIES)), maxlen=MOST_KEPT)
-    for key in reversed(keys):
-        try:
-            found = _parse(key, _get(store, key))
-        except NotOurs:
-            continue
-        if present is None or found.number < present.number:
-            yield found
+    former = (_find(store, key) for key in reversed(keys))
+    yield from (
+        each for each in former if each and (present is None or each.number < present.number)
+    )
 
 
 def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:
     """Return a former version of the rules; ``None`` if its object is missing or not valid."""
+    return _find(store, policy_key(number))
+
+
+def _find(store: ObjectStore, key: str) -> PolicyRecord | None:
     try:
-        return _parse(key := policy_key(number), _get(store, key))
+        return _parse(key, _get(store, key))
     except NotOurs:
         return None
 
 
 def _get(store: ObjectStore, key: str) -> bytes:
-    try:
-        return contract.get_bounded(store, key, MAX_POLICY_SIZE)
-    except ObjectNotFound:
-        return b""
+    return contract.find_bounded(store, key, MAX_POLICY_SIZE) or b""
 
 
 def _parse(key: str, data: bytes) -> PolicyRecord:
     try:
         found = parse_json_object(data, max_size=MAX_POLICY_SIZE)
-        known = found.get("format")
-        if type(known) is int and known > FORMAT:
-            hint = "a newer lakecli wrote it: upgrade this one"
-            raise NewerRecord(f"{key} is of format {known}, this lakecli knows {FORMAT}", hint=hint)
+        check_format(found.get("format"), FORMAT, key, NewerRecord)
         fields = _RECORD.read(found)
         del fields["format"]
         record = PolicyRecord(**fields)

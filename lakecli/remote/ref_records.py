@@ -16,7 +16,8 @@ and in its moves. A greater ``format`` is refused: only a newer lakecli can read
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -38,6 +39,9 @@ MAX_WHY_SIZE: Final = 256
 
 _MOST_MOVES: Final = 1024
 """Maximum number of moves in an object that is read: other versions may write more moves."""
+
+_NAMES: Final = {"before": "from", "after": "to"}
+"""The fields of `RecordedMove` that have other names in JSON."""
 
 _MOVE: Final = validation.Record(
     {
@@ -168,38 +172,29 @@ def parse_ref(kind: RefKind, name: str, data: bytes, version: Version) -> Remote
         NotOurs: the object is not a ref, is another ref, or has a newer format.
     """
     what = ref_key(kind, name)
-    found = _load(data, what)
-    try:
+    with _validating(what):
+        found = _load(data, what)
         fields = _REF.read(found)
-    except validation.Invalid as error:
-        raise _not_ours(what, error) from error
-    if (fields["kind"], fields["name"]) != (kind, name):
-        hint = "it was copied or renamed in the bucket: move it back to its own key"
-        raise NotOurs(f"{what} says that it is {fields['kind']} {fields['name']!r}", hint=hint)
-    del fields["format"]
-    fields["moves"] = tuple(fields["moves"])
-    ref = RemoteRef(**fields, version=version, extra=_REF.unknown(found))
-    try:
+        if (fields["kind"], fields["name"]) != (kind, name):
+            hint = "it was copied or renamed in the bucket: move it back to its own key"
+            raise NotOurs(f"{what} says that it is {fields['kind']} {fields['name']!r}", hint=hint)
+        del fields["format"]
+        fields["moves"] = tuple(fields["moves"])
+        ref = RemoteRef(**fields, version=version, extra=_REF.unknown(found))
         _check_moves(ref.moves, ref.sequence)
-        _check_last_move(ref)
-    except validation.Invalid as error:
-        raise _not_ours(what, error) from error
-    return ref
+        last = ref.moves[0] if ref.moves else None
+        if last and (last.write_id, last.after) != (ref.write_id, ref.commit_id):
+            raise validation.Invalid("its commit is not that of its last move")
+        return ref
 
 
 def dump_ref(ref: RemoteRef) -> bytes:
     """Encode a ref as the bytes of its object."""
-    fields = {
-        **ref.extra,
-        "format": FORMAT,
-        "kind": ref.kind,
-        "name": ref.name,
-        "commit_id": ref.commit_id,
-        "sequence": ref.sequence,
-        "write_id": ref.write_id,
-        "moves": [move_fields(move) for move in ref.moves],
-        **({"policy": ref.policy} if ref.policy else {}),
-    }
+    known = {name: value for name, value in ref._asdict().items() if name in _REF.names}
+    moves = [move_fields(move) for move in ref.moves]
+    fields = {**ref.extra, "format": FORMAT, **known, "moves": moves}
+    if not ref.policy:
+        del fields["policy"]
     return _dump(_REF, fields)
 
 
@@ -212,15 +207,12 @@ def parse_moves(what: str, data: bytes) -> tuple[RecordedMove, ...]:
     Raises:
         NotOurs: the object has no moves, is not valid, or has a newer format.
     """
-    found = _load(data, what)
-    try:
-        moves = tuple(_CHUNK.read(found)["moves"])
+    with _validating(what):
+        moves = tuple(_CHUNK.read(_load(data, what))["moves"])
         if not moves:
-            raise validation.Invalid("it has no moves")  # noqa: TRY301 - as `_check_moves` does
+            raise validation.Invalid("it has no moves")
         _check_moves(moves, moves[0].sequence)
-    except validation.Invalid as error:
-        raise _not_ours(what, error) from error
-    return moves
+        return moves
 
 
 def dump_moves(moves: tuple[RecordedMove, ...]) -> bytes:
@@ -233,10 +225,8 @@ def _dump(record: validation.Record, fields: dict[str, Any]) -> bytes:
     try:
         record.read(fields)
     except validation.Invalid as error:
-        raise Unwritable(
-            f"the ref cannot be written, because no lakecli could read it: {error}",
-            hint="choose a shorter user.name or user.email",
-        ) from error
+        what = f"the ref cannot be written, because no lakecli could read it: {error}"
+        raise Unwritable(what, hint="choose a shorter user.name or user.email") from error
     data = json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
     if len(data) > MAX_REF_SIZE:
         raise Unwritable(
@@ -246,26 +236,40 @@ def _dump(record: validation.Record, fields: dict[str, Any]) -> bytes:
     return data
 
 
-def _load(data: bytes, what: str) -> dict[str, Any]:
+@contextmanager
+def _validating(what: str) -> Iterator[None]:
+    """Raise `NotOurs` if a record is malformed or not valid."""
     try:
-        found = parse_json_object(data, max_size=MAX_REF_SIZE)
+        yield
+    except (Unparsable, validation.Invalid) as error:
+        raise NotOurs(
+            f"{what} was not written by lakecli: {error}",
+            hint="another program writes into this namespace; restore the object from a clone that "
+            "has seen it: `fsck REPOSITORY --repair`; or from a backup",
+        ) from error
+
+
+def _load(data: bytes, what: str) -> dict[str, Any]:
+    found = parse_json_object(data, max_size=MAX_REF_SIZE)
+    try:
         known = validation.whole(1, MAX_SEQUENCE)(found.get("format"))
-    except Unparsable as error:
-        raise _not_ours(what, error) from error
     except validation.Invalid as error:
-        raise _not_ours(what, validation.Invalid(f"format: {error}")) from error
-    if known > FORMAT:
-        hint = "a newer lakecli wrote it: upgrade this one"
-        raise NewerRecord(f"{what} is of format {known}, this lakecli knows {FORMAT}", hint=hint)
+        raise validation.Invalid(f"format: {error}") from error
+    check_format(known, FORMAT, what, NewerRecord)
     return found
 
 
-def _not_ours(what: str, reason: ValueError) -> NotOurs:
-    return NotOurs(
-        f"{what} was not written by lakecli: {reason}",
-        hint="another program writes into this namespace; restore the object from a clone that has "
-        "seen it: `fsck REPOSITORY --repair`; or from a backup",
-    )
+def check_format(found: object, known: int, what: str, error: type[IntegrityError]) -> None:
+    """Raise an error if the format of a record is newer than the known format.
+
+    Args:
+        found: the value of the field ``format``.
+        what: the key of the record.
+        error: the class of the error.
+    """
+    if type(found) is int and found > known:
+        hint = "a newer lakecli wrote it: upgrade this one"
+        raise error(f"{what} is of format {found}, this lakecli knows {known}", hint=hint)
 
 
 def _check_moves(moves: tuple[RecordedMove, ...], newest: int) -> None:
@@ -273,23 +277,12 @@ def _check_moves(moves: tuple[RecordedMove, ...], newest: int) -> None:
         raise validation.Invalid("its moves are not numbered consecutively")
 
 
-def _check_last_move(ref: RemoteRef) -> None:
-    last = ref.moves[0] if ref.moves else None
-    if last and (last.write_id, last.after) != (ref.write_id, ref.commit_id):
-        raise validation.Invalid("its commit is not that of its last move")
-
-
 def move_fields(move: RecordedMove) -> dict[str, Any]:
     """Return a move as the JSON object that `move_of` validates."""
-    return {
-        **(json.loads(move.extra) if move.extra else {}),
-        "sequence": move.sequence,
-        "write_id": move.write_id,
-        "from": move.before,
-        "to": move.after,
-        "who": move.who,
-        "at": move.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "why": move.why,
-        "pack": move.pack,
-        **({"policy": move.policy} if move.policy else {}),
-    }
+    fields: dict[str, Any] = json.loads(move.extra) if move.extra else {}
+    known = move._asdict()
+    fields |= {_NAMES.get(name, name): value for name, value in known.items() if name != "extra"}
+    fields["at"] = move.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if not move.policy:
+        del fields["policy"]
+    return fields

@@ -23,6 +23,7 @@ it ever comes back.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice, takewhile
@@ -74,8 +75,7 @@ def iter_refs(store: ObjectStore) -> Iterator[ListedRef]:
     lack a ref that exists.
     """
     for info in store.list(layout.REFS):
-        ref = layout.ref_of_key(info.key)
-        if ref is not None:
+        if (ref := layout.ref_of_key(info.key)) is not None:
             yield ListedRef(*ref, info.version)
 
 
@@ -137,10 +137,8 @@ def _check_spilled(store: ObjectStore, key: str, moves: tuple[RecordedMove, ...]
     try:
         found = ref_records.parse_moves(key, contract.get_bounded(store, key, layout.MAX_REF_SIZE))
     except ObjectNotFound as error:
-        raise Unreachable(
-            f"the store refuses to write {key}, although it does not exist",
-            hint="wait and repeat the command",
-        ) from error
+        what = f"the store refuses to write {key}, although it does not exist"
+        raise Unreachable(what, hint="wait and repeat the command") from error
     if found != moves:
         hint = "another program writes into this namespace: restore the object from a backup"
         raise NotOurs(f"{key} holds moves that do not belong there", hint=hint)
@@ -178,17 +176,15 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove
 def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[RecordedMove, ...]:
     """Return the moves of the chunk that begins with move `newest`; none if there is no chunk."""
     key = layout.reflog_key(ref.kind, ref.name, newest)
-    try:
-        data = contract.get_bounded(store, key, layout.MAX_REF_SIZE)
-    except ObjectNotFound:
+    data = contract.find_bounded(store, key, layout.MAX_REF_SIZE)
+    if data is None:
         # Other versions may end chunks at other moves: the next chunk in the listing has this move.
         found = next(store.list(layout.reflog_prefix(ref.kind, ref.name), after=key), None)
-        if found is None:
-            return ()
-        key = found.key
-        try:
-            data = contract.get_bounded(store, key, layout.MAX_REF_SIZE)
-        except ObjectNotFound:
+        key = key if found is None else found.key
+        if (
+            found is None
+            or (data := contract.find_bounded(store, key, layout.MAX_REF_SIZE)) is None
+        ):
             return ()
     moves = ref_records.parse_moves(key, data)
     if key != layout.reflog_key(ref.kind, ref.name, moves[0].sequence):
@@ -265,6 +261,7 @@ def look_up_move(store: ObjectStore, intent: Intent) -> MoveResult | None:
     return _judge(store, intent, ref, since=intent.since)
 
 
+@dataclass(eq=False)
 class RefMove:
     """A move of a ref by compare-and-set; safe to repeat, with the same intent, after any failure.
 
@@ -280,27 +277,20 @@ class RefMove:
             ``pause``.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        intent: Intent,
-        ref: RemoteRef | None,
-        *,
-        retries: Retries,
-        on_step: Callable[[str], None] = ignore_step,
-    ) -> None:
-        self._store = store
-        self._intent = intent
-        self._retries = retries
-        self._on_step = on_step
-        self._ref = ref
-        self._new: RemoteRef | None = None
-        self._result: MoveResult | LakeError | None = None
-        self._failures = self._slow_failures = 0
-        # Versions that an unanswered PUT requires: the PUT may take effect as long as the ref has
-        # this version, and never afterwards.
-        self._unanswered: set[Version | None] = set()
-        self._error: LakeError | None = None
+    _store: ObjectStore
+    _intent: Intent
+    _ref: RemoteRef | None
+    _: KW_ONLY
+    retries: Retries
+    on_step: Callable[[str], None] = ignore_step
+    _new: RemoteRef | None = field(default=None, init=False)
+    _result: MoveResult | LakeError | None = field(default=None, init=False)
+    _failures: int = field(default=0, init=False)
+    _slow_failures: int = field(default=0, init=False)
+    _unanswered: set[Version | None] = field(default_factory=set, init=False)
+    """Versions that an unanswered PUT requires: the PUT may take effect as long as the ref has this
+    version, and never afterwards."""
+    _error: LakeError | None = field(default=None, init=False)
 
     def outcome(self) -> MoveResult | LakeError | None:
         """Return the outcome; after a failure the ref is read again.
@@ -328,7 +318,7 @@ class RefMove:
                 self._pause(self._failures - 1)
                 self._look()
             if self._result is None and self._make_room():
-                self._on_step("put")
+                self.on_step("put")
                 return None
         return self._result
 
@@ -376,7 +366,7 @@ class RefMove:
         for number in range(MOST_READS):
             if number:
                 self._pause(number - 1)
-            self._on_step("read")
+            self.on_step("read")
             try:
                 ref = find_ref(self._store, self._intent.kind, self._intent.name)
                 if sequence_of(ref) < since:
@@ -384,11 +374,10 @@ class RefMove:
                 self._result = _judge(self._store, self._intent, ref, since=since)
             except LakeError as error:
                 self._error = error
-                if isinstance(error, Unresponsive) or not isinstance(
-                    error, Unreachable | ConditionFailed
-                ):
-                    break
-                continue
+                may_pass = isinstance(error, Unreachable | ConditionFailed)
+                if may_pass and not isinstance(error, Unresponsive):
+                    continue
+                break
             self._ref = ref
             return self._result is not None
         raise self._unknown() from self._error
@@ -402,7 +391,7 @@ class RefMove:
         moved = _moved(self._ref, self._intent)
         try:
             if len(moved.moves) > MAX_MOVES:
-                self._on_step("spill")
+                self.on_step("spill")
                 kept = spill(self._store, moved.kind, moved.name, moved.moves)
                 moved = moved._replace(moves=kept)
         except LakeError as error:
@@ -415,10 +404,8 @@ class RefMove:
 
     def _fail(self, error: LakeError) -> None:
         if isinstance(error, contract.NotAllowed):
-            error.hint = (
-                f"the bucket's policy may protect {self._intent.kind} {self._intent.name}: let "
-                "somebody who may move it merge"
-            )
+            protected = f"the bucket's policy may protect {self._what}"
+            error.hint = f"{protected}: let somebody who may move it merge"
         self._error = error
         self._failures += 1
         self._slow_failures += isinstance(error, Unresponsive)
@@ -426,12 +413,9 @@ class RefMove:
     def _may_repeat(self) -> bool:
         """Return whether the move may be sent again; if not, the last error becomes the outcome."""
         assert self._error is not None
-        attempts = self._retries.policy.attempts
-        if (
-            self._failures < attempts
-            and isinstance(self._error, Unreachable | ConditionFailed | NotFound)
-            and self._slow_failures < MOST_SLOW
-        ):
+        attempts = self.retries.policy.attempts
+        may_pass = isinstance(self._error, Unreachable | ConditionFailed | NotFound)
+        if may_pass and self._failures < attempts and self._slow_failures < MOST_SLOW:
             return True
         if self._version in self._unanswered:
             raise self._unknown() from self._error
@@ -446,8 +430,8 @@ class RefMove:
         return False
 
     def _pause(self, number: int) -> None:
-        self._on_step("pause")
-        self._retries.pause(number)
+        self.on_step("pause")
+        self.retries.pause(number)
 
     @property
     def _version(self) -> Version | None:
@@ -460,10 +444,8 @@ class RefMove:
 
     def _unknown(self) -> OutcomeUnknown:
         reason = f": {self._error.message}" if self._error else ""
-        return OutcomeUnknown(
-            f"it is unknown whether {self._what} moved in the bucket{reason}",
-            hint="repeat the command when the store answers again",
-        )
+        what = f"it is unknown whether {self._what} moved in the bucket{reason}"
+        return OutcomeUnknown(what, hint="repeat the command when the store answers again")
 
 
 def _judge(

@@ -352,6 +352,14 @@ def get_bounded(store: ObjectStore, key: str, max_size: int) -> bytes:
     return data
 
 
+def find_bounded(store: ObjectStore, key: str, max_size: int) -> bytes | None:
+    """Return a whole object like `get_bounded`; ``None`` if it does not exist."""
+    try:
+        return get_bounded(store, key, max_size)
+    except ObjectNotFound:
+        return None
+
+
 def find_info(store: ObjectStore, key: str) -> ObjectInfo | None:
     """Return the properties of an object, as `store.head` does; ``None`` if it does not exist."""
     try:

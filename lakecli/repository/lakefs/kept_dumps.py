@@ -88,25 +88,22 @@ class BadRecord(IntegrityError):
     """The record of a kept dump cannot be read, so the objects that the dump needs are unknown."""
 
     def __init__(self, key: str, why: str) -> None:
-        super().__init__(
-            f"not the record of a refs dump: {key}: {why}",
-            hint="delete that object if nobody is going to restore the dump",
-        )
+        hint = "delete that object if nobody is going to restore the dump"
+        super().__init__(f"not the record of a refs dump: {key}: {why}", hint=hint)
 
 
 class LostDump(IntegrityError):
     """A kept dump cannot be read, so the objects that it needs are unknown."""
 
     def __init__(self, dump: KeptDump, error: IntegrityError) -> None:
-        until = f"until {dump.until:%Y-%m-%dT%H:%M:%SZ} "
+        end = f"{dump.until:%Y-%m-%dT%H:%M:%SZ}"
         is_left = dump.key == dumps.MANIFEST_KEY
-        super().__init__(
-            f"the refs dump of {dump.since:%Y-%m-%d} is kept {'' if is_left else until}and cannot "
-            f"be read: {error.message}",
-            hint=f"delete {dump.key} if nobody is going to restore the dump"
-            if is_left or dump.key.startswith(DUMPS)
-            else f"collect garbage after {dump.until:%Y-%m-%dT%H:%M:%SZ}",
-        )
+        hint = f"delete {dump.key} if nobody is going to restore the dump"
+        if not is_left and not dump.key.startswith(DUMPS):
+            hint = f"collect garbage after {end}"
+        kept = f"is kept {'' if is_left else f'until {end} '}and cannot be read"
+        what = f"the refs dump of {dump.since:%Y-%m-%d} {kept}: {error.message}"
+        super().__init__(what, hint=hint)
 
 
 def keep_dump(
@@ -148,15 +145,14 @@ def _is_expired(info: contract.ObjectInfo, now: datetime) -> bool:
 def _read(store: contract.ObjectStore, infos: Iterable[contract.ObjectInfo]) -> Iterator[KeptDump]:
     for info in infos:
         try:
-            found = parse_json_object(
-                contract.get_bounded(store, info.key, dumps.MAX_SIZE), max_size=dumps.MAX_SIZE
-            )
+            data = contract.find_bounded(store, info.key, dumps.MAX_SIZE)
+            if data is None:
+                continue  # deleted since the listing
+            found = parse_json_object(data)
             by_lakefs = _RECORD.read(found)["system"] == _LAKEFS
             manifest, times = dumps.read_lists(found), _TIMES.read(found)
         except (contract.TooLarge, Unparsable, Invalid) as error:
             raise BadRecord(info.key, str(error)) from None
-        except contract.ObjectNotFound:
-            continue  # deleted since the listing
         yield _kept(info, manifest, times, by_lakefs=by_lakefs)
 
 
@@ -184,16 +180,14 @@ def iter_expired_records(
 
 def find_left(store: contract.ObjectStore) -> KeptDump | None:
     """Return the dump whose manifest a lakeFS server has left in a namespace, or ``None``."""
+    key = dumps.MANIFEST_KEY
     try:
-        manifest = dumps.parse_manifest(
-            contract.get_bounded(store, dumps.MANIFEST_KEY, dumps.MAX_SIZE)
-        )
-        since = store.head(dumps.MANIFEST_KEY).modified_at
-        return KeptDump(dumps.MANIFEST_KEY, manifest, since, by_lakefs=True)
-    except contract.ObjectNotFound:
-        return None
+        data = contract.find_bounded(store, key, dumps.MAX_SIZE)
+        if data is None or (info := contract.find_info(store, key)) is None:
+            return None
+        return KeptDump(key, dumps.parse_manifest(data), info.modified_at, by_lakefs=True)
     except (contract.TooLarge, UsageError) as error:
-        raise BadRecord(dumps.MANIFEST_KEY, error.message) from None
+        raise BadRecord(key, error.message) from None
 
 
 class LastDump(NamedTuple):
@@ -312,16 +306,10 @@ def find_take_over(store: contract.ObjectStore) -> TakenOver | None:
     try:
         manifest, times = dumps.read_lists(origin), _TIMES.read(origin)
     except Invalid as error:
-        raise IntegrityError(
-            f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}",
-            hint="restore it from a backup",
-        ) from None
-    info = store.head(REPOSITORY)
-    return TakenOver(
-        _kept(info, manifest, times, by_lakefs=True),
-        _stopped_at(store),
-        contract.exists(store, LEGACY_LAKEFS_MARKER),
-    )
+        what = f"{store.uri}/{REPOSITORY} does not say which refs dump it was made of: {error}"
+        raise IntegrityError(what, hint="restore it from a backup") from None
+    dump = _kept(store.head(REPOSITORY), manifest, times, by_lakefs=True)
+    return TakenOver(dump, _stopped_at(store), contract.exists(store, LEGACY_LAKEFS_MARKER))
 
 
 def all_kept(store: contract.ObjectStore, taken: TakenOver | None, now: datetime) -> list[KeptDump]:
@@ -334,18 +322,15 @@ def all_kept(store: contract.ObjectStore, taken: TakenOver | None, now: datetime
 
 def _stopped_at(store: contract.ObjectStore) -> datetime | None:
     try:
-        found = parse_json_object(
-            contract.get_bounded(store, STOPPED, _MAX_SIZE), max_size=_MAX_SIZE
-        )
-        has_stopped = _CONFIRMATION.read(found)["stopped"]
-        return store.head(STOPPED).modified_at if has_stopped else None
-    except contract.ObjectNotFound:
-        return None
+        data = contract.find_bounded(store, STOPPED, _MAX_SIZE)
+        has_stopped = data is not None and _CONFIRMATION.read(parse_json_object(data))["stopped"]
     except (Unparsable, Invalid, contract.TooLarge) as error:
         raise IntegrityError(
             f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}",
             hint="delete that object, and confirm it again: `gc run REPOSITORY --lakefs-stopped`",
         ) from None
+    info = contract.find_info(store, STOPPED) if has_stopped else None
+    return None if info is None else info.modified_at
 
 
 def confirm_stopped(store: contract.ObjectStore, *, stopped: bool = True) -> None:
