@@ -73,39 +73,21 @@ class ShellScript(Document):
         settings = (
             f"total={self._count}\nexpires={expires}\nexpires_text={end}\nparts={links.PARTS}\n"
         )
-        python = page.program("partner_blake3.py") + _PRINT_BLAKE3
+        names = ("download_usage.txt", "partner_environment.sh", "partner.sh")
+        usage, environment, script = map(page.resource, names)
+        python = page.resource("partner_blake3.py") + _PRINT_BLAKE3
         assert "'" not in python
         return (
             f"#!/bin/sh\n"
             f"# Downloads {totals.count} objects, {totals.size} bytes, of {place}\n"
             f"# at commit {header.commit_id}, signed at {time_text(header.created_at)}.\n"
             f"# Keep this file secret: whoever has it can read them{until}.\n"
-            f"{_SHELL_USAGE}{page.program('partner_environment.sh')}\n{settings}"
-            f"python_blake3='\n{python}'\n\n{page.program('partner.sh')}\n"
+            f"{usage}{environment}\n{settings}python_blake3='\n{python}'\n\n{script}\n"
         ).encode("ascii")
 
     def tail(self) -> bytes:
         """Return the end of the script."""
         return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
-
-
-_SHELL_USAGE: Final = """\
-#
-# Usage: sh THIS_FILE [DIRECTORY]
-#
-# Files are written below DIRECTORY, by default the current one. JOBS=8 in the environment is the
-# number of downloads at a time. Run the script again to resume an interrupted download; correct
-# files that are there already are not downloaded again. It needs curl, and b3sum or python3 to
-# verify the files; without these it compares only sizes, and says so.
-#
-# Of the environment it uses only PATH, JOBS, and the variables of proxies (https_proxy, http_proxy,
-# all_proxy, no_proxy) and of certificates (CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, with
-# absolute paths). Of PATH it uses only absolute directories that are not in DIRECTORY. It does not
-# read the configuration file of curl.
-#
-# Exit status: 0 all complete and verified, 1 some failed and all others are complete, 2 the script
-# cannot run, 3 all complete but not verified.
-"""
 
 
 _PRINT_BLAKE3: Final = r"""

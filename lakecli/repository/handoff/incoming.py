@@ -36,7 +36,7 @@ from lakecli.repository.reading.recorded import Hasher
 from lakecli.repository.reading.view import check_branch, view_of_branch
 from lakecli.repository.staged.stager import NewAttributes, stage_entry
 from lakecli.stores.capabilities import copy_across, uploads_of
-from lakecli.stores.contract import ANY, ObjectStore, Version, find_info, size_of
+from lakecli.stores.contract import ANY, Version, find_info, size_of
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedPart, PresignedUrl, PresignRequest
 from lakecli.stores.uri import is_local, parse
 
@@ -145,10 +145,8 @@ def take_in(
     """
     check_path(path)
     if not _ID.fullmatch(incoming_id):
-        raise UsageError(
-            f"not the ID of a link: {incoming_id!r}",
-            hint="it has 32 hex digits; a link has one: `fs presign --put PATH`",
-        )
+        hint = "it has 32 hex digits; a link has one: `fs presign --put PATH`"
+        raise UsageError(f"not the ID of a link: {incoming_id!r}", hint=hint)
     check_branch(repository, branch)
     key, store = incoming_key(incoming_id), repository.store
     came = find_info(store, key)
@@ -190,14 +188,16 @@ def bring_in(
     store.copy(key, aside)
     copied = store.head(aside)
     if size is not None and copied.size != size:
-        raise _refused(store, aside, "another object was sent meanwhile")
+        store.delete([aside])
+        raise IntegrityError("another object was sent meanwhile")
     hasher = blake3()
     for piece in read_object(repository, Entry(aside, copied.size, "", copied.modified_at)):
         hasher.update(piece)
         if digest is not None:
             digest[0].update(piece)
     if digest is not None and digest[0].hexdigest() != digest[1]:
-        raise _refused(store, aside, "its bytes are not those that the sender has read")
+        store.delete([aside])
+        raise IntegrityError("its bytes are not those that the sender has read")
     address = data_key(hasher.hexdigest())
     runtime.on_step("incoming:copy")
     claimed = repository.guard.claim([address])  # so that garbage collection keeps the object
@@ -211,11 +211,6 @@ def bring_in(
     kind = attributes.content_type
     kind = content_type_of(path) if kind is None else kind
     return Entry(address, copied.size, hasher.hexdigest(), runtime.now(), kind, recorded)
-
-
-def _refused(store: ObjectStore, aside: str, why: str) -> IntegrityError:
-    store.delete([aside])
-    return IntegrityError(why)
 
 
 def clear(repository: Repository, incoming_id: str, version: Version | None) -> bool:
@@ -252,10 +247,8 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
         entry = decode_entry(value)
         if entry.metadata.get(CLIENT_INCOMING) == incoming_id:
             return entry
-    raise NotFound(
-        f"nothing was sent to the link {incoming_id}",
-        hint="send one object before the link expires: curl -T FILE URL",
-    )
+    hint = "send one object before the link expires: curl -T FILE URL"
+    raise NotFound(f"nothing was sent to the link {incoming_id}", hint=hint)
 
 
 def record_object(
@@ -291,22 +284,16 @@ def record_object(
     address = f"{bucket}/{key}"
     namespace = repository.record.storage_namespace
     if _is_inside(address, namespace):
-        raise Refused(
-            f"the location lies inside the storage namespace: {address}",
-            hint="another path of an object of the repository costs no data: `fs cp PATH DEST`",
-        )
+        hint = "another path of an object of the repository costs no data: `fs cp PATH DEST`"
+        raise Refused(f"the location lies inside the storage namespace: {address}", hint=hint)
     if is_local(bucket) and not is_local(namespace):
-        raise Refused(
-            f"a file of this machine cannot be part of a namespace in a bucket: {address}",
-            hint="upload it: `fs upload FILE PATH`",
-        )
+        what = f"a file of this machine cannot be part of a namespace in a bucket: {address}"
+        raise Refused(what, hint="upload it: `fs upload FILE PATH`")
     addresses.check_host(bucket)
     place = addresses.place_of(namespace, bucket, key)
     if place == addresses.bucket_of(namespace):
-        raise Refused(
-            f"only the whole bucket of the storage namespace covers the location: {address}",
-            hint="upload a copy of the object: `fs upload FILE PATH`",
-        )
+        what = f"only the whole bucket of the storage namespace covers the location: {address}"
+        raise Refused(what, hint="upload a copy of the object: `fs upload FILE PATH`")
     kind = content_type_of(path) if content_type is None else content_type
     when = repository.lake.runtime.now() if modified_at is None else modified_at
     entry = Entry(address, size, checksum, when, kind, metadata)

@@ -141,9 +141,8 @@ def new_set(
     below = as_directory(prefix)
     count = count if names is None else len(names)
     if not 0 < count <= MAX_LINKS:
-        raise errors.UsageError(
-            f"{count:,} links of one page or script", hint=f"1 to {MAX_LINKS:,} are possible"
-        )
+        hint = f"1 to {MAX_LINKS:,} are possible"
+        raise errors.UsageError(f"{count:,} links of one page or script", hint=hint)
     for name in names or ():
         problem = _problem_of(below, name)
         if problem:
@@ -153,19 +152,13 @@ def new_set(
     now = runtime.clock()
     made = partial(incoming.new_links, repository, branch, count=count, stem=stem)
     links = list(made(expires_in=expires_in, max_size=max_size))
-    sent, was_sent = (
-        store.presign(f"{INCOMING}{stem}{SENT}", PresignRequest(method, expires_in), now=now)
-        for method in ("PUT", "GET")
-    )
+    requests = (PresignRequest(method, expires_in) for method in ("PUT", "GET"))
+    key = f"{INCOMING}{stem}{SENT}"
+    sent, was_sent = (store.presign(key, request, now=now) for request in requests)
     part_size = _part_size(max_size, count)
     if part_size:
-        begin = partial(
-            incoming.with_parts,
-            repository,
-            expires_in=expires_in,
-            part_size=part_size,
-            count=max_size // part_size,
-        )
+        begin = partial(incoming.with_parts, repository, expires_in=expires_in)
+        begin = partial(begin, part_size=part_size, count=max_size // part_size)
         try:
             links = _each(begin, links)
         except (errors.PermissionDenied, errors.Unsupported):
@@ -180,9 +173,8 @@ def new_set(
         "part_size": part_size,
         "uploads": [link.upload for link in links],
     }
-    store.put(
-        f"{INCOMING}{stem}{LINKS}", json.dumps(record).encode(), contract.ABSENT, contract.JSON
-    )
+    body = json.dumps(record).encode()
+    store.put(f"{INCOMING}{stem}{LINKS}", body, contract.ABSENT, contract.JSON)
     ends = (signed.expires_at for signed in (sent, was_sent, *(link.signed for link in links)))
     return LinkSet(links, names, sent, was_sent, now, min(ends), max_size, part_size)
 
@@ -326,10 +318,8 @@ def stage_arrived(
     sets = _sets(repository, branch, below)
     if not sets:
         place = repository.at(branch, os.fsdecode(below))
-        raise errors.NotFound(
-            f"no page or script sends to {place}",
-            hint=f"make one: `fs presign --put {quote(place)} -n 20 --page put.html`",
-        )
+        hint = f"make one: `fs presign --put {quote(place)} -n 20 --page put.html`"
+        raise errors.NotFound(f"no page or script sends to {place}", hint=hint)
     for links in sets:
         _find_parts(repository, links, may_join=not dry_run)
     found = [arrival for links in sets for arrival in _look(links, below)]
@@ -415,10 +405,8 @@ def _read_links(data: bytes, key: str) -> dict[str, Any]:
     try:
         return _LINKS.read(parse_json(data, max_size=_MAX_RECORD))
     except (Unparsable, validation.Invalid) as error:
-        raise errors.IntegrityError(
-            f"damaged record of links: {key}: {error}",
-            hint="something else writes into this namespace: delete the record",
-        ) from None
+        hint = "something else writes into this namespace: delete the record"
+        raise errors.IntegrityError(f"damaged record of links: {key}: {error}", hint=hint) from None
 
 
 def _read_sent(data: bytes, names: Mapping[str, bytes | None]) -> dict[str, Listed]:
@@ -473,10 +461,8 @@ def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) 
         if entry is not None and entry.metadata.get(incoming.CLIENT_INCOMING) == each.id:
             each.state, each.size = ArrivalState.STAGED_BEFORE, entry.size
         elif each.listed is not None and each.listed.is_sent:
-            each.reason = (
-                "it was sent, and taken from here: its path has changed since, or the store has "
-                "dropped its parts"
-            )
+            cause = "its path has changed since, or the store has dropped its parts"
+            each.reason = f"it was sent, and taken from here: {cause}"
 
 
 def _stage(
@@ -493,9 +479,8 @@ def _stage(
         line, path = arrival.listed, arrival.path or b""
         digest = None if line is None or not line.algorithm else (_hasher(line), line.digest)
         try:
-            entry = incoming.bring_in(
-                repository, path, arrival.id, attributes, size=arrival.size, digest=digest
-            )
+            given = (repository, path, arrival.id, attributes)
+            entry = incoming.bring_in(*given, size=arrival.size, digest=digest)
         except errors.IntegrityError as error:
             _refuse(arrival, error.message)
             return None
@@ -508,11 +493,8 @@ def _stage(
         return entry
 
     brought = _each(bring, arrivals)
-    values = [
-        (arrival.path or b"", encode_entry(entry))
-        for arrival, entry in zip(arrivals, brought, strict=True)
-        if entry is not None
-    ]
+    pairs = zip(arrivals, brought, strict=True)
+    values = [(each.path or b"", encode_entry(entry)) for each, entry in pairs if entry is not None]
     changes = new_on(repository, branch, claim_values(repository, sorted(values)))
     repository.lake.runtime.on_step("incoming:stage")
     if changes:

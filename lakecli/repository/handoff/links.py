@@ -175,10 +175,8 @@ class ObjectLinks:
             if is_external(entry):
                 etag = entry.checksum.strip('"')
                 self.totals.outside += may_change(entry)
-            name, ends, encoding = path[len(below) :], signed.expires_at, entry.content_encoding
-            link = ObjectLink(
-                path, name, entry.size, entry.checksum, signed.url, ends, etag, encoding
-            )
+            where = signed.url, signed.expires_at, etag, entry.content_encoding
+            link = ObjectLink(path, path[len(below) :], entry.size, entry.checksum, *where)
             self.totals.add(link)
             yield link
         if is_empty and self._names is None:
@@ -410,7 +408,6 @@ def presign_entry(
     store, key = repository.addresses.locate(entry.physical_address)
     name, kind = os.fsdecode(path[path.rfind(b"/") + 1 :]), entry.content_type
     is_saved, encoding = not (inline or is_shown(kind)), entry.content_encoding
-    request = PresignRequest(
-        "GET", expires_in, kind, name, is_saved, may_be_unsigned, content_encoding=encoding
-    )
+    how = kind, name, is_saved, may_be_unsigned
+    request = PresignRequest("GET", expires_in, *how, content_encoding=encoding)
     return store.presign(key, request, now=now or repository.lake.runtime.clock())

@@ -194,8 +194,10 @@ def _defused(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _fused(text: str) -> str:
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+def _fused(value: object) -> object:
+    """Undo `_defused`; a value that is no text, from a row of the wrong length, is kept."""
+    is_escaped = isinstance(value, str) and value.startswith("'") and _FORMULA.match(value)
+    return str(value)[1:] if is_escaped else value
 
 
 class ManifestHeader(NamedTuple):
@@ -274,10 +276,8 @@ def read_manifest(file: TextIO) -> tuple[ManifestHeader, Iterator[ListedLink]]:
         elif start == "{":
             fields, objects = _read_json(start, file)
         else:
-            raise NotAManifest(
-                "not a manifest",
-                hint="write one, as .json or .csv: `fs presign -r PATH --manifest FILE`",
-            )
+            hint = "write one, as .json or .csv: `fs presign -r PATH --manifest FILE`"
+            raise NotAManifest("not a manifest", hint=hint)
     except Unparsable as error:
         raise _damaged(str(error)) from error
     if not isinstance(fields, dict) or fields.get("manifest") != VERSION:
@@ -319,10 +319,7 @@ def _csv_objects(file: TextIO) -> Iterator[Any]:
     try:
         for row in csv.DictReader(lines, strict=True):
             lines.end_record()
-            yield {
-                name: _fused(value) if isinstance(value, str) else value
-                for name, value in row.items()
-            }
+            yield {name: _fused(value) for name, value in row.items()}
     except csv.Error as error:
         raise _damaged(str(error)) from error
 
@@ -341,9 +338,8 @@ def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
 
 
 def _damaged(what: str) -> IntegrityError:
-    return IntegrityError(
-        f"damaged manifest: {what}", hint="write it anew: `fs presign -r PATH --manifest FILE`"
-    )
+    hint = "write it anew: `fs presign -r PATH --manifest FILE`"
+    return IntegrityError(f"damaged manifest: {what}", hint=hint)
 
 
 _ONE_EXPIRY: Final = ".u { display: none }"
@@ -380,9 +376,8 @@ class HtmlManifest(Document):
 
     def head(self, header: links.Header, totals: links.Totals) -> bytes:
         """Return everything before the first row."""
-        title = page.escaped(
-            header.title or f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
-        )
+        place = f"{header.repository}/{header.ref}/{os.fsdecode(header.prefix)}"
+        title = page.escaped(header.title or place)
         is_one_expiry = totals.expires_at == totals.last_expires_at
         end = ""
         if totals.expires_at is not None:
@@ -390,27 +385,24 @@ class HtmlManifest(Document):
             end += f"{page.utc(totals.expires_at)}."
         counted = "1 object" if totals.count == 1 else f"{totals.count:,} objects"
         id_ = page.escaped(header.commit_id)
-        commit = f'<span title="{id_}">{id_[:_SHORT_ID]}</span>'
-        sender = f" by {page.escaped(header.sender)}" if header.sender else ""
-        return (
-            page.head(title, self._origins, _PROGRAM, style=_ONE_EXPIRY if is_one_expiry else "")
-            + f"<p>{counted}, {page.shown_size(totals.size)}, as of commit {commit}"
-            f"{' with uncommitted changes' if header.uncommitted else ''}, signed"
-            f"{sender} on {page.utc(header.created_at)}. The links are secrets: whoever has one "
-            f"can read its object.{end}</p>\n"
-            "<p>The checksums are BLAKE3: b3sum FILE prints that of a file.</p>\n"
-            '<p id="all" hidden><button type="button">Download all</button> '
-            '<progress hidden aria-label="Download"></progress> <span role="status"></span></p>\n'
-            '<table>\n<thead><tr><th>Name</th><th class="n">Size</th>'
-            '<th class="n u">Works until</th><th>BLAKE3</th></tr></thead>\n<tbody>\n'
-        ).encode()
+        head = page.head(title, self._origins, _PROGRAM, style=_ONE_EXPIRY if is_one_expiry else "")
+        text = page.resource("manifest.html").format(
+            counted=counted,
+            size=page.shown_size(totals.size),
+            commit=f'<span title="{id_}">{id_[:_SHORT_ID]}</span>',
+            uncommitted=" with uncommitted changes" if header.uncommitted else "",
+            sender=f" by {page.escaped(header.sender)}" if header.sender else "",
+            signed=page.utc(header.created_at),
+            end=end,
+        )
+        return (head + text).encode()
 
     def tail(self) -> bytes:
         """Return everything after the last row."""
         return f"</tbody>\n</table>\n{page.tail(_PROGRAM)}".encode()
 
 
-_PROGRAM: Final = page.program("download_all.js")
+_PROGRAM: Final = page.resource("download_all.js")
 
 
 def _file_name(name: bytes) -> str:
@@ -437,10 +429,8 @@ def format_of(file: Path) -> type[Document]:
         if file.suffix.lower() in format_.suffixes:
             return format_
     known = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
-    raise UsageError(
-        f"the suffix of {file.name!r} is of no format",
-        hint=f"one of {known}, or say which: `format=NAME`",
-    )
+    hint = f"one of {known}, or say which: `format=NAME`"
+    raise UsageError(f"the suffix of {file.name!r} is of no format", hint=hint)
 
 
 class LinkState(StrEnum):
@@ -487,17 +477,14 @@ def check(
         NotFound: the ref does not exist any more.
     """
     if source.uuid != repository.record.uuid:
-        raise Refused(
-            f"the manifest is of another repository than {repository.uri}",
-            hint="check it on the machine where it was written",
-        )
+        hint = "check it on the machine where it was written"
+        raise Refused(f"the manifest is of another repository than {repository.uri}", hint=hint)
     listed, asked = tee(items)
     with open_reader(repository, source.ref) as reader:
         present = reader.stat_many(item.path for item in asked)
         for item, entry in zip(listed, present, strict=True):
-            yield LinkFinding(
-                item.path, _state(entry, item), item.expires_at, item.expires_at - now
-            )
+            ends = item.expires_at
+            yield LinkFinding(item.path, _state(entry, item), ends, ends - now)
 
 
 def _state(entry: Entry | None, item: ListedLink) -> LinkState:

@@ -1,5 +1,7 @@
 """Web pages: the head, style and security policy that upload and download pages share.
 
+`resource` reads the templates and programs of this package, which are separate files.
+
 A page is one self-contained file that also works when a browser opens it from disk. Its Content
 Security Policy allows only one program, identified by its digest, and only requests to the servers
 of the page's links.
@@ -18,32 +20,6 @@ from typing import Final
 
 from lakecli.repository.handoff.links import readable
 
-_STYLE: Final = """
-:root { color-scheme: light dark }
-body { font: 16px/1.5 sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem }
-h1 { overflow-wrap: anywhere }
-table { border-collapse: collapse; width: 100% }
-th, td { padding: .3rem .6rem; text-align: left; vertical-align: top }
-tr { border-bottom: 1px solid #8886 }
-td:first-child { overflow-wrap: anywhere }
-.n { text-align: right; white-space: nowrap }
-.c { font: 12px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; max-width: 18rem }
-@media (max-width: 40rem) {
-  thead { display: none }
-  tr, td { display: block }
-  tr { padding: .5rem 0 }
-  td { padding: 0; max-width: none }
-  .n { text-align: left }
-}
-.drop { border: 2px dashed #8888; border-radius: .5rem; padding: 1.5rem 1rem }
-.drop input { max-width: 100% }
-progress { width: 8rem; max-width: 100% }
-@media print {
-  body { font-size: 11px; margin: 0; max-width: none }
-  tr { break-inside: avoid }
-}
-""".strip()
-
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
 _STEP: Final = 1000
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?=[/?]|$)")
@@ -51,8 +27,8 @@ _NONE: Final = "'none'"
 _HERE: Final = Path(__file__).parent
 
 
-def program(name: str) -> str:
-    """Return the source code of a program in this package."""
+def resource(name: str) -> str:
+    """Return the text of a file of this package: a program, a style sheet or a template."""
     return (_HERE / name).read_text(encoding="ascii")
 
 
@@ -76,14 +52,8 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         f"connect-src {' '.join(sorted(origins)) or _NONE}; base-uri 'none'; form-action 'none'"
     )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{_STYLE}\n{style}\n</style>\n</head>\n<body>\n"
-        f"<h1><bdi>{title}</bdi></h1>\n"
-    )
+    css = resource("page.css").strip()
+    return resource("page.html").format(policy=policy, title=title, css=css, style=style)
 
 
 def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
@@ -105,9 +75,9 @@ def shown_size(size: int) -> str:
     amount, power = float(size), 0
     while round(amount, 1) >= _STEP and power < len(_UNITS) - 1:
         amount, power = amount / _STEP, power + 1
-    return (
-        f"{amount:.1f} {_UNITS[power]}" if power else f"{size} {'byte' if size == 1 else 'bytes'}"
-    )
+    if not power:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    return f"{amount:.1f} {_UNITS[power]}"
 
 
 def utc(when: datetime) -> str:

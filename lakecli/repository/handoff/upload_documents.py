@@ -23,7 +23,7 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
         title: the title of the page; ``""``: "Send files".
         sender: the person who asks for the files; ``""``: the page names nobody.
     """
-    program = page.program("upload.js")
+    program = page.resource("upload.js")
     shown = page.escaped(title or "Send files")
     signed = [each.signed for each in links.links] + [links.sent, links.was_sent]
     origins = {page.origin_of(each.url) for each in signed}
@@ -47,26 +47,16 @@ def upload_page(links: LinkSet, *, title: str, sender: str) -> bytes:
         "max_size": links.max_size,
         "part_size": links.part_size,
     }
-    text = (
-        page.head(shown, origins, program) + f"<p>This page takes {asked}"
-        f"{' of these names' if names else ''}, each of {page.shown_size(links.max_size)} at most, "
-        f"until {page.utc(links.expires_at)}. It was signed{by} on {page.utc(links.created_at)}. "
-        "It is a secret: whoever has it can send files in your place.</p>\n"
-        f"{f'<ul>{_LINE}{listed}</ul>{_LINE}' if names else ''}"
-        "<noscript><p>Sending needs JavaScript. Ask for a script instead.</p></noscript>\n"
-        '<main hidden>\n<p class="drop"><label for="files">Choose files, or drop files and '
-        'directories here:</label> <input type="file" id="files" multiple></p>\n'
-        '<p><span role="status"></span> <button type="button" hidden>Try again</button></p>\n'
-        '<table hidden>\n<thead><tr><th>Name</th><th class="n">Size</th><th>State</th></tr></thead>'
-        "\n<tbody></tbody>\n</table>\n"
-        "<p>A file that is sent again under its name replaces the one before. "
-        f"{_resuming(links)}. After a reload, choose the same files again: what is complete is not "
-        "sent twice.</p>\n</main>\n"
+    text = page.resource("upload.html").format(
+        asked=f"{asked} of these names" if names else asked,
+        max_size=page.shown_size(links.max_size),
+        until=page.utc(links.expires_at),
+        by=by,
+        signed=page.utc(links.created_at),
+        names=f"<ul>\n{listed}</ul>\n" if names else "",
+        resuming=_resuming(links),
     )
-    return (text + page.tail(program, data)).encode()
-
-
-_LINE: Final = "\n"
+    return (page.head(shown, origins, program) + text + page.tail(program, data)).encode()
 
 
 def _resuming(links: LinkSet) -> str:
@@ -84,11 +74,8 @@ def _parts(link: UploadLink) -> Sequence[str]:
 
 
 def _request(signed: PresignedUrl) -> Mapping[str, object]:
-    return {
-        "url": url_text(signed.url),
-        "headers": dict(signed.headers),
-        "fields": dict(signed.fields),
-    }
+    given = {"headers": dict(signed.headers), "fields": dict(signed.fields)}
+    return {"url": url_text(signed.url), **given}
 
 
 def upload_script(links: LinkSet) -> bytes:
@@ -112,13 +99,14 @@ def upload_script(links: LinkSet) -> bytes:
         "was_sent": url_text(links.was_sent.url),
         "sent": _configuration(links.sent),
     }
+    usage = page.resource("upload_usage.txt").format(again=_resuming(links))
     assigned = "".join(f"{name}='{value}'\n" for name, value in settings.items())
     return (
         f"#!/bin/sh\n# Sends {len(links.links)} files at most, until {end}.\n"
         "# Keep this file secret: whoever has it can send files in your place.\n"
-        f"{_USAGE_NAMED if named else _USAGE}{_USAGE_OF_BOTH.format(again=_resuming(links))}"
-        f"{page.program('partner_environment.sh')}\n{assigned}\n"
-        f"links() {{\n{calls}}}\n\n{page.program('partner_put.sh')}"
+        f"{_USAGE_NAMED if named else _USAGE}{usage}"
+        f"{page.resource('partner_environment.sh')}\n{assigned}\n"
+        f"links() {{\n{calls}}}\n\n{page.resource('partner_put.sh')}"
     ).encode("ascii")
 
 
@@ -150,18 +138,4 @@ _USAGE_NAMED: Final = """\
 # Usage: sh THIS_FILE [DIRECTORY]
 #
 # Of DIRECTORY, by default the current one, the files that are asked for are sent.
-"""
-
-_USAGE_OF_BOTH: Final = """\
-# Run the script again to resume: files that were sent are not sent again unless they have changed.
-# {again}.
-# It needs curl, and sha256sum, shasum or openssl for checksums; without these it says so, and an
-# interrupted file begins again.
-#
-# Of the environment it uses only PATH, and the variables of proxies (https_proxy, http_proxy,
-# all_proxy, no_proxy) and of certificates (CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR, with
-# absolute paths). Of PATH it uses only absolute directories that are not in DIRECTORY. It does not
-# read the configuration file of curl.
-#
-# Exit status: 0 all sent, 1 some not sent, 2 the script cannot run, 3 all sent without checksums.
 """
