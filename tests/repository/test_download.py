@@ -315,6 +315,6 @@ def test_a_disk_that_takes_no_file_ends_the_download(
         raise OSError(getattr(errno, code), "no")
 
     put(repository, {b"t/%d" % number: b"%d" % number for number in range(9)})
-    monkeypatch.setattr(destination, "write_all", full)
+    monkeypatch.setattr(destination.Partial, "write", full)
     with pytest.raises(error):
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)

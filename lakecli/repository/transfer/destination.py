@@ -30,7 +30,7 @@ from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
-from lakecli.stores.local.files import closing, open_below, write_all
+from lakecli.stores.local.files import closing, open_below
 
 ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
 
@@ -88,9 +88,8 @@ class FileStamp(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> Self:
         """Return the stamp of a file from a result of `os.stat`."""
-        return cls(
-            status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        )
+        times = status.st_mtime_ns, status.st_ctime_ns
+        return cls(status.st_dev, status.st_ino, status.st_size, *times)
 
 
 class Destination:
@@ -136,11 +135,17 @@ class Destination:
         Raises:
             UnsafeName: the name leads out of the root, or cannot be a file.
         """
-        components = _components(name)
+        _components(name)  # refuse an unsafe name before any byte is read
         remaining = iter(pieces)
         first = next(remaining, b"")
-        with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
-            return self._write(directory, components, chain([first], remaining), mtime)
+        size = 0
+        with self.partial(name) as file:
+            for piece in chain([first], remaining):
+                file.write(piece, size)
+                size += len(piece)
+            # The file is still locked, so no other process removes it as a leftover.
+            file.finish(mtime=mtime)
+        return size
 
     def state_of(
         self,
@@ -163,12 +168,8 @@ class Destination:
                 the digest is unknown. If false, every file then counts as different.
             check: called often while the file is read; an error that it raises ends the reading.
         """
-        components = _components(name)
         try:
-            with (
-                translated(self._path + b"/" + name),
-                self._directory(components[:-1], make=False) as directory,
-            ):
+            with self._parent(name, make=False) as (directory, components):
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 descriptor = os.open(components[-1], flags, dir_fd=directory)
         except FileNotFoundError:
@@ -197,17 +198,24 @@ class Destination:
             return FileComparison.SAME
 
     @contextmanager
-    def partial(self, name: bytes, tag: bytes, *, size: int) -> "Iterator[Partial]":
-        """Open the file that collects a large object until it is complete.
-
-        The file is called ``.lakecli-TAG.partial`` and is in the directory of the final file. The
-        file stays if the block raises, so that the next process can resume. If another process uses
-        the file, a new file is opened instead, which is removed if the block raises.
-        """
+    def _parent(self, name: bytes, *, make: bool = True) -> Iterator[tuple[int, list[bytes]]]:
+        """Open the directory of a file; yield its descriptor, and the components of the name."""
         components = _components(name)
-        with translated(self._path + b"/" + name), self._directory(components[:-1]) as directory:
+        path = self._path + b"/" + name
+        with translated(path), self._directory(components[:-1], make=make) as directory:
+            yield directory, components
+
+    @contextmanager
+    def partial(self, name: bytes, tag: bytes = b"", *, size: int = 0) -> "Iterator[Partial]":
+        """Open a file, in the directory of the final file, that collects an object.
+
+        With a tag, the file is called ``.lakecli-TAG.partial``, and stays if the block raises, so
+        that the next process can resume. Without a tag, or if another process uses that file, a new
+        file is opened, which is removed if the block raises.
+        """
+        with self._parent(name) as (directory, components):
             temporary = b".lakecli-" + tag + b".partial"
-            descriptor = open_exclusively(directory, temporary)
+            descriptor = open_exclusively(directory, temporary) if tag else None
             is_shared = descriptor is not None
             if descriptor is None:
                 created, descriptor = create_temporary(mode=0o666, dir_fd=directory)
@@ -255,20 +263,15 @@ class Destination:
         Raises:
             UnsafeName: the name leads out of the root, cannot be a file, or names a directory.
         """
-        components = _components(name)
         is_removed = False
-        with (
-            suppress(FileNotFoundError),
-            translated(self._path + b"/" + name),
-            self._directory(components[:-1], make=False) as directory,
-        ):
+        parents = _components(name)[:-1]
+        with suppress(FileNotFoundError), self._parent(name, make=False) as (directory, components):
             if seen is not None:
                 status = os.stat(components[-1], dir_fd=directory, follow_symlinks=False)
                 if FileStamp.of(status) != seen:
                     return False
             os.unlink(components[-1], dir_fd=directory)
             is_removed = True
-        parents = components[:-1]
         while parents and not keeps(b"/".join(parents)):
             *parents, last = parents
             try:
@@ -278,28 +281,7 @@ class Destination:
                 break  # the directory is not empty
         return is_removed
 
-    def _write(
-        self, directory: int, components: list[bytes], pieces: Iterable[bytes], mtime: int | None
-    ) -> int:
-        temporary, descriptor = create_temporary(mode=0o666, dir_fd=directory)
-        try:
-            with closing(descriptor):
-                size = 0
-                for piece in pieces:
-                    write_all(descriptor, piece)
-                    size += len(piece)
-                if mtime is not None:
-                    with suppress(OverflowError, OSError):  # a time that this disk cannot store
-                        os.utime(descriptor, (mtime, mtime))
-                # The file is still locked, so no other process removes it as a leftover.
-                self._publish(directory, temporary, components)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=directory)
-            raise
-        return size
-
-    def _publish(self, directory: int, temporary: bytes | str, components: list[bytes]) -> None:
+    def _publish(self, directory: int, temporary: bytes, components: list[bytes]) -> None:
         """Rename a complete file to its final name; replace a file or an empty directory."""
         name = components[-1]
         replace = partial(os.replace, temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -384,9 +366,8 @@ def _enter(parent: int, name: bytes, *, make: bool) -> int:
     except OSError as error:
         if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
             raise
-        raise ObstructedFile(
-            f"{os.fsdecode(name)!r} is a file or a symbolic link, not a directory"
-        ) from None
+        what = f"{os.fsdecode(name)!r} is a file or a symbolic link, not a directory"
+        raise ObstructedFile(what) from None
 
 
 def _other_forms(path: bytes) -> set[bytes]:
@@ -468,7 +449,7 @@ class Partial(NamedTuple):
     Attributes:
         temporary: name of the file in `directory`.
         publish: renames the complete file to its final name.
-        size: bytes of the object.
+        size: bytes of the object; 0: the size is unknown, and the file has no bytes for parts.
     """
 
     directory: int
@@ -507,11 +488,13 @@ class Partial(NamedTuple):
         with suppress(FileNotFoundError):
             os.unlink(self.temporary, dir_fd=self.directory)
 
-    def finish(self, *, mtime: int) -> None:
+    def finish(self, *, mtime: int | None) -> None:
         """Set the modification time, and rename the file to its final name."""
-        os.ftruncate(self.descriptor, self.size)
-        with suppress(OverflowError, OSError):  # a time that this disk cannot store
-            os.utime(self.descriptor, (mtime, mtime))
+        if self.size:
+            os.ftruncate(self.descriptor, self.size)
+        if mtime is not None:
+            with suppress(OverflowError, OSError):  # a time that this disk cannot store
+                os.utime(self.descriptor, (mtime, mtime))
         self.publish()
 
 

@@ -147,17 +147,13 @@ class Patterns:
             patterns += parse(index, line)
             if len(patterns) > MAX_PATTERNS:
                 raise UsageError(f"more than {MAX_PATTERNS:,} patterns")
-        self.last_first: Final = patterns[::-1]
-        self.names: Final = (
-            names_of(each for each in patterns if not each.is_directory),
-            names_of(patterns),
-        )
-        self._rules: Final = [_Rules(0, self.last_first, self.names)]
+        of_files = names_of(each for each in patterns if not each.is_directory)
+        self.rules: Final = _Rules(0, patterns[::-1], (of_files, names_of(patterns)))
         self._memory: Final = _Memory()
 
     def __len__(self) -> int:
         """Return the number of patterns that can match something."""
-        return len(self.last_first)
+        return len(self.rules.patterns)
 
     def match(self, path: bytes) -> tuple[int, bool] | None:
         """Return the index of the deciding line, and whether it selects the path, or ``None``.
@@ -165,7 +161,7 @@ class Patterns:
         Args:
             path: the path of a file; or the path of a directory, with a slash at its end.
         """
-        found = self._memory.decide(path, lambda _: self._rules)
+        found = self._memory.decide(path, lambda _: (self.rules,))
         return None if found is None else (found[1].line, found[1].takes)
 
     def takes(self, path: bytes) -> bool:
@@ -182,7 +178,7 @@ class Patterns:
         components = path.removesuffix(b"/").split(b"/")
         last = 1 << (len(components) - 1)
         wanted, taken = 2 * last - 1, False
-        for pattern in self.last_first:
+        for pattern in self.rules.patterns:
             asked = wanted & ~last if pattern.is_directory and not is_directory else wanted
             levels = pattern.levels(components, asked) if asked else 0
             if levels:
@@ -222,10 +218,8 @@ def _compiled(patterns: Sequence[str]) -> Patterns | None:
     lines = [os.fsencode(pattern) for pattern in patterns]
     for line in lines:
         if b"\n" in line or not Patterns([line]):
-            raise UsageError(
-                f"a pattern that matches nothing: {os.fsdecode(line)!r}",
-                hint="as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #",
-            )
+            hint = "as in .gitignore: *.csv, /top/, **/raw/*; \\# for a leading #"
+            raise UsageError(f"a pattern that matches nothing: {os.fsdecode(line)!r}", hint=hint)
     return Patterns(lines)
 
 
@@ -246,17 +240,13 @@ class IgnoreMatch(NamedTuple):
     ignores: bool
 
 
-class _IgnoreFile(NamedTuple):
-    lines: Sequence[bytes]
-    patterns: Patterns
-
-
 class Ignore:
     """The rules of `.lakefsignore` files, read while a directory is walked."""
 
     def __init__(self, root: bytes) -> None:
         self._root = root
-        self._read: dict[bytes, _IgnoreFile | None] = {}
+        self._read: dict[bytes, tuple[Sequence[bytes], Patterns] | None] = {}
+        """The lines and patterns of the `.lakefsignore` of each directory."""
         self._memory = _Memory()
 
     def match(self, relative: bytes) -> IgnoreMatch | None:
@@ -272,7 +262,7 @@ class Ignore:
         below = b"".join(each + b"/" for each in relative.split(b"/")[: rules.depth])
         file = self._read[below]
         assert file is not None
-        line = os.fsdecode(file.lines[pattern.line])
+        line = os.fsdecode(file[0][pattern.line])
         return IgnoreMatch(below + IGNORE_FILE, pattern.line + 1, line, pattern.takes)
 
     def ignores(self, relative: bytes) -> bool:
@@ -289,10 +279,10 @@ class Ignore:
                 self._read[below] = _load(os.path.join(self._root, below, IGNORE_FILE))
             file = self._read[below]
             if file is not None:
-                yield _Rules(depth, file.patterns.last_first, file.patterns.names)
+                yield file[1].rules._replace(depth=depth)
 
 
-def _load(file: bytes) -> _IgnoreFile | None:
+def _load(file: bytes) -> tuple[Sequence[bytes], Patterns] | None:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(file, flags)
@@ -308,7 +298,7 @@ def _load(file: bytes) -> _IgnoreFile | None:
         raise UsageError(f"more than {MAX_FILE_SIZE:,} bytes of patterns: {shown}")
     lines = [line.removesuffix(b"\r") for line in data.removeprefix(BOM_UTF8).split(b"\n")]
     try:
-        return _IgnoreFile(lines, Patterns(lines))
+        return lines, Patterns(lines)
     except UsageError as error:
         raise UsageError(f"{error.message}, in {shown}") from error
 

@@ -35,16 +35,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading.recorded import PIECE, Hasher
 from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, has_changed
-from lakecli.stores.capabilities import (
-    PART_SIZE,
-    PartUploads,
-    UnfinishedUpload,
-    UploadedPart,
-    UploadId,
-    UploadNotFound,
-    part_size_of,
-    uploads_of,
-)
+from lakecli.stores import capabilities
+from lakecli.stores.capabilities import PART_SIZE, PartUploads, UploadedPart, UploadId
 from lakecli.stores.contract import ANY, size_of
 from lakecli.stores.streams import PieceReader, Seekable
 
@@ -154,7 +146,7 @@ class Sender:
         Raises:
             FileChanged: the file has another size.
         """
-        part_size = part_size_of(size, PART_SIZE)
+        part_size = capabilities.part_size_of(size, PART_SIZE)
         sections = []
         for number, start in enumerate(range(0, size, part_size), 1):
             left = length = min(part_size, size - start)
@@ -192,14 +184,14 @@ class Sender:
                 return
             try:
                 self._upload(descriptor, contents, status)
-            except UploadNotFound:
+            except capabilities.UploadNotFound:
                 # Another process completed the upload, or the store dropped it: start over once.
                 self._forget(contents.digest)
                 if self._is_present(contents):
                     return
                 try:
                     self._upload(descriptor, contents, status)
-                except UploadNotFound as error:
+                except capabilities.UploadNotFound as error:
                     raise Unreachable(f"the store has lost parts: {error.message}") from error
 
     def _upload(self, descriptor: int, contents: FileContents, status: os.stat_result) -> None:
@@ -212,10 +204,10 @@ class Sender:
         def send(section: Section) -> None:
             def put() -> UploadedPart:
                 # Each attempt gets a new reader, which hashes the part from its beginning.
-                body = SectionReader(descriptor, section, self.workers, self.progress)
-                return self.uploads.put_part(
-                    key, upload, section.number, cast("BinaryIO", body), crc32c=section.crc32c
-                )
+                reader = SectionReader(descriptor, section, self.workers, self.progress)
+                body = cast("BinaryIO", reader)
+                number, crc32c = section.number, section.crc32c
+                return self.uploads.put_part(key, upload, number, body, crc32c=crc32c)
 
             # No two threads send the same part, so none writes the same item.
             arrived[section.number] = retries.call(put)
@@ -258,14 +250,11 @@ class Sender:
         return upload, right
 
     def _begin(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]]:
-        key = data_key(contents.digest)
-        upload = self.uploads.start(key)
-        repository = self.repository
-        begun = unfinished_uploads.UnfinishedTransfer(
-            contents.digest, upload, contents.part_size, repository.lake.runtime.now()
-        )
-        with repository.lake.kv.write() as txn:
-            unfinished_uploads.put_transfer(txn, repository.key, begun)
+        upload, lake = self.uploads.start(data_key(contents.digest)), self.repository.lake
+        begun = (contents.digest, upload, contents.part_size, lake.runtime.now())
+        with lake.kv.write() as txn:
+            transfer = unfinished_uploads.UnfinishedTransfer(*begun)
+            unfinished_uploads.put_transfer(txn, self.repository.key, transfer)
         return upload, {}
 
     def _find(self, digest: str) -> unfinished_uploads.UnfinishedTransfer | None:
@@ -296,7 +285,7 @@ def drop_leftovers(repository: Repository) -> int:
     Returns:
         The number of aborted uploads.
     """
-    uploads = uploads_of(repository.store)
+    uploads = capabilities.uploads_of(repository.store)
     if uploads is None:
         return 0
     now = repository.lake.runtime.now()
@@ -323,7 +312,7 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
             continue
         begun = mine.get(found.id)
         patience = SEARCH_INTERVAL if begun is None else PATIENCE
-        if _is_left_over(uploads, found, now - patience):
+        if _is_old(uploads, found, now - patience):
             uploads.abort(found.key, found.id)
             dropped += 1
         else:
@@ -337,11 +326,12 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     return dropped
 
 
-def _is_left_over(uploads: PartUploads, found: UnfinishedUpload, before: datetime) -> bool:
+def _is_old(uploads: PartUploads, found: capabilities.UnfinishedUpload, before: datetime) -> bool:
+    """Return whether no part of an upload has arrived since a time."""
     if found.started_at > before:
         return False
     try:
         changed_at = uploads.changed_at(found.key, UploadId(found.id))
-    except UploadNotFound:
+    except capabilities.UploadNotFound:
         return False
     return changed_at is None or changed_at <= before

@@ -95,9 +95,8 @@ class RecordingStager(Stager):
         """Report each path that would be removed."""
         del kind
         paths = [path for path, _ in changes]
-        for path, value in zip(
-            paths, values_on(self._repository, self._branch, paths), strict=True
-        ):
+        values = values_on(self._repository, self._branch, paths)
+        for path, value in zip(paths, values, strict=True):
             if value is not None:
                 self._listed(PathStep(PathAction.DELETED, path, decode_entry(value).size))
 

@@ -228,7 +228,7 @@ def test_a_disk_error_leaves_no_file(
         number = getattr(errno, code)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(module, "write_all", fail)
+    monkeypatch.setattr(module.Partial, "write", fail)
     with pytest.raises(error, match="root/file"):
         write(root, b"file")
     assert tree(root) == {}
