@@ -19,9 +19,8 @@ try:
 except ImportError as error:
     from lakecli.errors import install_command
 
-    raise ImportError(
-        f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"
-    ) from error
+    message = f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"
+    raise ImportError(message) from error
 
 from lakecli.filesystem.system import LakeFileSystem
 

@@ -176,12 +176,10 @@ class LakeFileSystem(ReadingFileSystem):
         while parent:
             parent = self._parent(parent)
             self._made.discard(parent)
+        changes = Pending() if pending is None else pending
+        changes.add(place, change)
         if pending is None:
-            pending = Pending()
-            pending.add(place, change)
-            pending.stage(self.home)
-        else:
-            pending.add(place, change)
+            changes.stage(self.home)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
         waiting = self._waiting
@@ -448,9 +446,8 @@ class LakeFileSystem(ReadingFileSystem):
             with ExitStack() as stack:
                 with finding(path):
                     self._check_free(path)
-                    block = stack.enter_context(
-                        blocks.opened(self.home, place.repository, place.ref)
-                    )
+                    opened = blocks.opened(self.home, place.repository, place.ref)
+                    block = stack.enter_context(opened)
                     with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
                         name = block.begin(repository, place.ref)
                 yield

@@ -9,11 +9,10 @@
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import islice
 from threading import Lock
-from types import MappingProxyType
 from typing import Final
 
 from lakecli.base.model import Commit, Entry
@@ -53,7 +52,7 @@ class Reader:
         # The transaction sees no later writes, so an area that is empty now stays empty.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._is_closed = False
-        self.has_changes = bool(view.tokens or view.above)
+        self.has_changes = bool(view.tokens)
         # The staging area belongs to one thread at a time; a committed tree never changes.
         self._turn: AbstractContextManager[object] = Lock() if self.has_changes else nullcontext()
         self.commit: Commit = view.commit
@@ -151,15 +150,11 @@ class Reader:
 
 @contextmanager
 def open_reader(
-    repository: Repository,
-    ref: str,
-    *,
-    fill: bytes | str | None = None,
-    above: Mapping[bytes, bytes] = MappingProxyType({}),
+    repository: Repository, ref: str, *, fill: bytes | str | None = None
 ) -> Iterator[Reader]:
-    """Open a reader; see `Repository.reader`, and `open_view` for `above`."""
+    """Open a reader; see `Repository.reader`."""
     with ExitStack() as stack, ExitStack() as transaction:
-        view = transaction.enter_context(open_view(repository, ref, above=above))
+        view = transaction.enter_context(open_view(repository, ref))
         filling = None
         if fill is not None:
             points, tree = kept_reader(repository.trees), view.commit.metarange_id
