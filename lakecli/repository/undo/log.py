@@ -162,10 +162,8 @@ def repository_at(repository: Repository, operation: str) -> Repository:
     lake, found = repository.lake, find_operation(repository, operation).operation
     past = Lake(lake.home, PastStore(lake.kv, repository.key, found.id), lake.runtime)
     if not (then := LocalRepository(past, repository.record)).is_here():
-        raise NotFound(
-            f"there was no repository {repository.name!r} after operation {operation}",
-            hint=f"see what was done: `op log {repository.uri}`",
-        )
+        what = f"there was no repository {repository.name!r} after operation {operation}"
+        raise NotFound(what, hint=f"see what was done: `op log {repository.uri}`")
     return then
 
 
@@ -198,9 +196,8 @@ def logged_repository(
             fitting = [each for each in found if _has(txn, each, operation.lower())]
         elif present is None and wanted:
             find = find_undo if wanted == UNDO else find_redo
-            fitting = [each for each in found if _owes_answer(txn, each, wanted)] or [
-                each for each in found if find(txn, each) is not None
-            ]
+            fitting = [each for each in found if _owes_answer(txn, each, wanted)]
+            fitting = fitting or [each for each in found if find(txn, each) is not None]
         return (fitting or found)[0]
 
 

@@ -83,11 +83,9 @@ def find_to_move_back(
             raise moved_on(repository, each)
     if not remote:
         names = ", ".join(f"{each.kind} {each.name}" for each in pushed)
-        raise Refused(
-            f"this was pushed: {names}",
-            hint="undo it in the bucket too: `remote=True`; or "
-            + _other_way(repository, pushed[0]),
-        )
+        other_way = _other_way(repository, pushed[0])
+        hint = f"undo it in the bucket too: `remote=True`; or {other_way}"
+        raise Refused(f"this was pushed: {names}", hint=hint)
 
     check_writable(repository)
     for each in pushed:
@@ -145,11 +143,9 @@ def find_pushed(
         oldest = next((each for each in reversed(run) if each.key in ours), None)
         if oldest is None:
             continue
-        before, after = oldest.change.commit_before, run[0].change.commit_after
+        before, after = ends = oldest.change.commit_before, run[0].change.commit_after
         resets = any(each.operation.kind in anywhere for each in run)
-        if before == after or not _has_seen(
-            txn, repository, tracked, (before, after), resets=resets
-        ):
+        if before == after or not _has_seen(txn, repository, tracked, ends, resets=resets):
             continue
         # Another clone's move may have added commits that others had pushed.
         other = next((each for each in run if each.key not in ours), None)
@@ -190,12 +186,7 @@ def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
 
 
 def _has_seen(
-    txn: ReadTransaction,
-    repository: Repository,
-    tracked: Tracked,
-    ends: tuple[CommitId | None, CommitId | None],
-    *,
-    resets: bool,
+    txn: ReadTransaction, repository: Repository, tracked: Tracked, ends: Ends, *, resets: bool
 ) -> bool:
     """Return whether a move of a ref was made in the bucket, even if later moves followed.
 
@@ -224,30 +215,21 @@ def _has_seen(
         return not is_older and is_ancestor(refs, after, stands)
     if not is_ancestor(refs, after, stands) or is_ancestor(refs, before, stands):
         return False
-    return any(
-        move.before is not None
-        and _reaches(refs, stands, move.after)
-        and not _reaches(refs, stands, move.before)
-        for move in moves
-    )
+    later = (move for move in moves if move.before and _reaches(refs, stands, move.after))
+    return any(not _reaches(refs, stands, move.before) for move in later)
 
 
 def _reaches(refs: RefStore, commit_id: CommitId | None, ancestor: CommitId | None) -> bool:
     """Return whether a commit has an ancestor; false if the ancestor is not on this machine."""
-    return (
-        commit_id is not None
-        and ancestor is not None
-        and refs.find_commit(ancestor) is not None
-        and is_ancestor(refs, ancestor, commit_id)
-    )
+    if commit_id is None or ancestor is None or refs.find_commit(ancestor) is None:
+        return False
+    return is_ancestor(refs, ancestor, commit_id)
 
 
 def moved_on(repository: Repository, pushed: PushedRef) -> Refused:
     """Return the error for a ref that others have moved in the bucket since the operation."""
-    return Refused(
-        f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since",
-        hint=_other_way(repository, pushed),
-    )
+    what = f"this was pushed, and {pushed.kind} {pushed.name} has moved on in the bucket since"
+    return Refused(what, hint=_other_way(repository, pushed))
 
 
 def _other_way(repository: Repository, pushed: PushedRef) -> str:
@@ -265,6 +247,7 @@ def _other_way(repository: Repository, pushed: PushedRef) -> str:
 
 if TYPE_CHECKING:
     Position = CommitId | None
+    Ends = tuple[Position, Position]
     Ref = tuple[str, str]
 
 RESET: Final = "branch reset"
@@ -286,7 +269,7 @@ class Moved(NamedTuple):
         return self.change.kind, self.change.name
 
     @property
-    def ends(self) -> tuple[Position, Position]:
+    def ends(self) -> Ends:
         """The commits of the ref before and after the move."""
         return self.change.commits
 
@@ -349,46 +332,41 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
         found = sent.get((fields.get("kind", ""), fields.get("ref", "")))
         if found is not None:
             before, after = (fields.get(name) or None for name in ("before", "after"))
-            found.add_push(before and CommitId(before), after and CommitId(after), move)
+            found.pushed_to.add(after and CommitId(after))
+            found.add(before and CommitId(before), after and CommitId(after), move, moves=True)
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
-            found.add_change(*change.commits, move, is_new=operation.kind not in TO_KNOWN)
+            # Automatic sharing may have made the move. A move to a known commit is no proof of
+            # that, because another clone may have made the same move.
+            moves = operation.kind not in TO_KNOWN and change.commits in found.known
+            found.add(*change.commits, move, moves=moves)
 
 
 class _Sent:
-    """The moves of one ref that this clone made in the bucket, as far as the log has been read."""
+    """The moves of one ref that this clone made in the bucket, as far as the log has been read.
+
+    Attributes:
+        known: the known moves of the ref in the bucket, including automatically shared commits.
+        pushed_to: the commits to which pushes moved the ref.
+    """
 
     def __init__(self, txn: ReadTransaction, repository: Repository, ref: Ref) -> None:
         known = list(iter_known_moves(txn, repository, RefKind(ref[0]), ref[1]))
-        self._known = {(each.before, each.after) for each in known}
-        """The known moves of the ref in the bucket, including automatically shared commits."""
+        self.known = {(each.before, each.after) for each in known}
+        self.pushed_to: set[Position] = set()
         self._creation = next((each for each in known if each.before is None), None)
         refs = repository.refs(txn)
         self._back, self._forward = _LeftBehind(refs), _LeftBehind(refs)
-        self._pushed_to: set[Position] = set()
         self._has_created = False
 
-    def add_push(self, before: Position, after: Position, move: str) -> None:
-        """Add a push.
+    def add(self, before: Position, after: Position, move: str, *, moves: bool) -> None:
+        """Add a push, or a move on this machine.
 
         Args:
-            move: the write ID of the move in the bucket.
+            move: the write ID of the move in the bucket; ``""`` if the move was not shared.
+            moves: whether this clone has made the move in the bucket.
         """
-        self._pushed_to.add(after)
-        self._add(before, after, move, moves=True)
-
-    def add_change(self, before: Position, after: Position, move: str, *, is_new: bool) -> None:
-        """Add a move on this machine, which automatic sharing may have made in the bucket, too.
-
-        Args:
-            move: the write ID of the move in the bucket; ``""`` if the move was not shared
-                automatically.
-            is_new: whether no other clone can have made the same move.
-        """
-        self._add(before, after, move, moves=is_new and (before, after) in self._known)
-
-    def _add(self, before: Position, after: Position, move: str, *, moves: bool) -> None:
         self._has_created |= self._creation is not None and self._creation.write_id == move
         if moves:
             self._back.add(before, after)
@@ -400,7 +378,7 @@ class _Sent:
         if is_branch_moved(moved):
             # A branch that only moved back to its commit in the bucket was not moved there.
             return self._back.has_common(before, after) or self._forward.has_common(after, before)
-        return self._has_created if before is None else after in self._pushed_to
+        return self._has_created if before is None else after in self.pushed_to
 
 
 class _LeftBehind:

@@ -82,11 +82,9 @@ def _is_left_behind(txn: ReadTransaction, repository: Repository, change: RefCha
     if there is None or before is None or here is None:
         return False
     refs = repository.refs(txn)
-    return (
-        here not in (before, there)
-        and is_ancestor(refs, here, there)
-        and (is_ancestor(refs, there, before) or is_ancestor(refs, before, there))
-    )
+    if here in (before, there) or not is_ancestor(refs, here, there):
+        return False
+    return is_ancestor(refs, there, before) or is_ancestor(refs, before, there)
 
 
 def send(
@@ -115,7 +113,7 @@ def send(
         repository.lake.runtime.on_step(f"{appended.kind} there")
         wanted = _note_of(repository, appended, each)
         try:
-            sent = _send(repository, appended, each, wanted, committer)
+            sent = _send(repository, appended, each, committer)
         except OutcomeUnknown:
             raise
         except LakeError as error:
@@ -135,12 +133,9 @@ def send(
 def _put_back(repository: Repository, appended: Operation) -> bool:
     """Reverse an undo; return ``False`` if it is not the newest operation."""
     claims = claim_operations(repository, [appended])
-    is_undo = op_log.UNDOES in appended.metadata
-    metadata = (
-        {op_log.REDOES: appended.metadata[op_log.UNDOES]}
-        if is_undo
-        else {op_log.UNDOES: appended.id.hex()}
-    )
+    kind, metadata = op_log.UNDO, {op_log.UNDOES: appended.id.hex()}
+    if op_log.UNDOES in appended.metadata:
+        kind, metadata = op_log.REDO, {op_log.REDOES: appended.metadata[op_log.UNDOES]}
 
     def act() -> bool:
         with repository.lake.kv.write() as txn:
@@ -148,7 +143,7 @@ def _put_back(repository: Repository, appended: Operation) -> bool:
                 return False
             taking = TakeBack(txn, repository, claims)
             taking.take_back(appended)
-            taking.append(kind=op_log.REDO if is_undo else op_log.UNDO, metadata=metadata)
+            taking.append(kind=kind, metadata=metadata)
         return True
 
     return when_none_under_way(repository, act)
@@ -182,24 +177,18 @@ def complete(repository: Repository, kind: str, *, committer: str) -> list[Pushe
         notes = [each for each in automatic.unsent_notes(repository) if each.operation == kind]
         for each in notes:
             push_note(repository, each, who=committer)
-    return [
-        PushedRef(kind, name, after, before, after, 0) for kind, name, _, before, after, *_ in notes
-    ]
+    moves = ((each.kind, each.name, each.after, each.before, each.after) for each in notes)
+    return [PushedRef(*each, sequence=0) for each in moves]
 
 
-def _send(
-    repository: Repository,
-    appended: Operation,
-    pushed: PushedRef,
-    wanted: UnsentMove,
-    committer: str,
-) -> Sent:
+def _send(repository: Repository, appended: Operation, pushed: PushedRef, committer: str) -> Sent:
     """Send one noted move, unless another process has sent it or made it unnecessary."""
     with repository.lake.kv.read() as txn:
         is_noted = unsent_moves.find_unsent(txn, repository, pushed.kind, pushed.name) is not None
         is_reversed = not is_noted and _is_reversed(txn, repository, appended)
     if is_noted:
-        return automatic.send_note(repository, wanted, who=committer)
+        noted = _note_of(repository, appended, pushed)
+        return automatic.send_note(repository, noted, who=committer)
     ref = find_ref(repository.store, pushed.kind, pushed.name)
     there = None if ref is None else ref.commit_id
     was_made = ref is not None and any(
@@ -217,9 +206,8 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
         if newer.id == appended.id:
             break
         undone, redone = newer.metadata.get(op_log.UNDOES), newer.metadata.get(op_log.REDOES)
-        if undone == appended.id.hex() or (
-            redone and redone == appended.metadata.get(op_log.UNDOES)
-        ):
+        is_redone = redone is not None and redone == appended.metadata.get(op_log.UNDOES)
+        if is_redone or undone == appended.id.hex():
             return True
     return False
 

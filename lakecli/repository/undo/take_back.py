@@ -37,7 +37,6 @@ from lakecli.repository.guard import Reclaimed, unless_away
 from lakecli.repository.handle import lake as lakes
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, check_none_taken_back
-from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.undo.log import REDOES, UNDOES, iter_logged
 from lakecli.staging import area
 
@@ -96,11 +95,8 @@ def iter_unstaged(
 
 
 def _wrote(txn: ReadTransaction, operation: Operation, branch: str, path: bytes) -> bool:
-    return any(
-        staged.branch == branch
-        and log.find_image(txn, operation.id, staged.token, path) is not None
-        for staged in operation.staging
-    )
+    staged = (each for each in operation.staging if each.branch == branch)
+    return any(log.find_image(txn, operation.id, each.token, path) is not None for each in staged)
 
 
 GONE: Final = "gone"
@@ -228,11 +224,8 @@ class TakeBack:
             check_none_taken_back(self._txn, self._repository, moved.kind, moved.name, to=to)
         # A branch with different tokens counts as changed, even if all its staging areas are empty:
         # older operations wrote to these areas.
-        changes = [
-            each._replace(is_local=key in self._local)
-            for key, each in self._changes.items()
-            if each.before != each.after
-        ]
+        changed = [(key, each) for key, each in self._changes.items() if each.before != each.after]
+        changes = [each._replace(is_local=key in self._local) for key, each in changed]
         operation = operation_log.append(
             self._txn,
             self._repository,
@@ -303,10 +296,8 @@ class TakeBack:
         """
         left = self._essence(change.kind, change.after)
         if self._essence(change.kind, self._find(change)) != left:
-            raise LostRace(
-                f"{change.kind} {change.name} is no longer what this operation left",
-                hint=f"see what was done since: `op log {self._repository.uri}`",
-            )
+            what = f"{change.kind} {change.name} is no longer what this operation left"
+            raise LostRace(what, hint=f"see what was done since: `op log {self._repository.uri}`")
 
     def _find(self, change: RefChange) -> Fields:
         if change.kind is not RefKind.REPOSITORY:
@@ -360,7 +351,7 @@ class TakeBack:
         wanted = Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
         self._refs.put_branch(wanted)
         if present is not None:
-            follow_head(self._txn, wanted, since=present.commit_id)
+            operation_log.follow_head(self._txn, wanted, since=present.commit_id)
 
     def _note(self, change: RefChange) -> None:
         """Record a change of a ref, merged with earlier changes of the same ref."""

@@ -13,9 +13,10 @@ undone. Two steps may be missing: moving refs back in the bucket, and the answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, LostRace, NothingToDo, Refused, is_interrupt
@@ -28,17 +29,12 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import finish_pending, when_none_under_way
 from lakecli.repository.sharing.set_policy import take_policy_back
-from lakecli.repository.undo import interrupted, pushed_refs, remote_undo
+from lakecli.repository.undo import interrupted, pushed_refs, remote_undo, take_back
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.interrupted import OwedAnswer
 from lakecli.repository.undo.log import UndoTarget
 from lakecli.repository.undo.pushed_refs import PushedRef
-from lakecli.repository.undo.take_back import (
-    PassedOver,
-    TakeBack,
-    claim_operations,
-    find_passed_over,
-)
+from lakecli.repository.undo.take_back import PassedOver, TakeBack, claim_operations
 
 
 def undo(
@@ -129,7 +125,7 @@ def _take(
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
     with lake.kv.read() as txn:
-        steps = find_passed_over(txn, repository, target.taken_back)
+        steps = take_back.find_passed_over(txn, repository, target.taken_back)
     taken = [target.taken_back]
     claims = claim_operations(repository, [*_unstaging(steps), *taken])
     policy = take_policy_back(repository, taken, who=committer, remote=remote)
@@ -137,7 +133,7 @@ def _take(
 
     def act() -> Undone:
         with lake.kv.write() as txn:
-            passed_over = find_passed_over(txn, repository, target.taken_back)
+            passed_over = take_back.find_passed_over(txn, repository, target.taken_back)
             if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
                 raise LostRace(
                     f"another command changed {repository.uri} meanwhile; nothing was undone",
@@ -151,10 +147,10 @@ def _take(
             metadata = {link: target.operation.hex(), **policy}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
             remote_undo.note(txn, repository, appended, planned)
-            answering.begin(appended, planned)
+            _begin_answer(repository, answers, appended, planned)
         return Undone(original, appended, tuple(planned))
 
-    with Answering(repository) as answering:
+    with _answering(repository) as answers:
         done = when_none_under_way(repository, act)
         remote_undo.send(repository, done.appended, planned, committer=committer)
         lake.runtime.on_step(f"{kind} done")
@@ -189,9 +185,8 @@ def restore(
     lake = repository.lake
     finish_pending(repository)  # as in `undo`
     kept = op_log.find_operation(repository, id).operation
-    done = complete(
-        repository, op_log.RESTORE, remote=remote, committer=committer, restores=kept.id.hex()
-    )
+    kind, restores = op_log.RESTORE, kept.id.hex()
+    done = complete(repository, kind, remote=remote, committer=committer, restores=restores)
     if done is not None:
         return done.appended
     with lake.kv.read() as txn:
@@ -201,31 +196,28 @@ def restore(
     planned = pushed_refs.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
     policy = take_policy_back(repository, newer, who=committer, remote=remote)
-    lake.runtime.on_step(f"{op_log.RESTORE} here")
+    lake.runtime.on_step(f"{kind} here")
 
     def act() -> Operation:
         with lake.kv.write() as txn:
             if _newer(txn, repository, kept) != newer:
-                raise LostRace(
-                    f"another command changed {repository.uri} meanwhile; nothing was restored",
-                    hint="try again",
-                )
+                what = f"another command changed {repository.uri} meanwhile; nothing was restored"
+                raise LostRace(what, hint="try again")
             pushed_refs.check_none_pushed(txn, repository, newer, planned, remote=remote)
             taking = TakeBack(txn, repository, claims)
             for operation in newer:
                 taking.take_back(operation)
             if not taking.has_changed and not policy:
                 raise _unchanged(repository, kept)
-            metadata = {RESTORES: kept.id.hex(), **policy}
-            appended = taking.append(kind=op_log.RESTORE, metadata=metadata)
+            appended = taking.append(kind=kind, metadata={RESTORES: restores, **policy})
             remote_undo.note(txn, repository, appended, planned)
-            answering.begin(appended, planned)
+            _begin_answer(repository, answers, appended, planned)
         return appended
 
-    with Answering(repository) as answering:
+    with _answering(repository) as answers:
         appended = when_none_under_way(repository, act)
         remote_undo.send(repository, appended, planned, committer=committer)
-        lake.runtime.on_step(f"{op_log.RESTORE} done")
+        lake.runtime.on_step(f"{kind} done")
     return appended
 
 
@@ -268,69 +260,36 @@ class Undone(NamedTuple):
         return [each.name for each in self.remote]
 
 
-class Answering:
-    """A context manager for the answer that undo, redo or restore is about to print.
+@contextmanager
+def _answering(repository: Repository) -> Iterator[list[OwedAnswer]]:
+    """Provide a list for the answer that undo, redo or restore is about to print.
 
     At the end of the block the answer is passed to `Runtime.on_answer`. An error also counts as an
     answer. After an interrupt, the same command prints the answer when it is repeated.
-
-    Attributes:
-        is_another_ones: whether `resume` found that another running command has yet to print the
-            answer.
     """
+    answers: list[OwedAnswer] = []
+    try:
+        yield answers
+    except BaseException as error:
+        is_answer = isinstance(error, LakeError) and not is_interrupt(error)
+        for each in answers:
+            each.give() if is_answer else each.leave()
+        raise
+    for each in answers:
+        repository.lake.runtime.on_answer(each)
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._answer: OwedAnswer | None = None
-        self.is_another_ones = False
 
-    def begin(self, appended: Operation, planned: Sequence[PushedRef]) -> None:
-        """Record that the answer is missing; call this in the transaction of the operation."""
-        fields = ("kind", "name", "before", "after")
-        moved = [{name: getattr(each, name) for name in fields} for each in planned]
-        self._answer = interrupted.begin(self._repository, appended.id, moved)
-
-    def resume(self, txn: ReadTransaction, newest: Operation | None) -> OwedAnswer | None:
-        """Return the answer that a killed command left about the newest operation.
-
-        Answers about other operations are dropped, because newer operations have followed.
-
-        Args:
-            newest: the newest operation of the log that undo and redo do not ignore.
-        """
-        for left in interrupted.take_left(self._repository):
-            if (
-                newest is None
-                or left.operation != newest.id
-                or not _holds(self._repository.refs(txn), newest)
-            ):
-                left.give()
-            else:
-                self._answer = left
-        if self._answer is None and newest is not None:
-            self.is_another_ones = interrupted.is_owed(self._repository, newest.id)
-        return self._answer
-
-    def leave(self) -> None:
-        """Release the answer, so that another command can take it over."""
-        if self._answer is not None:
-            self._answer.leave()
-            self._answer = None
-
-    def __enter__(self) -> Self:
-        """Return this object."""
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Pass the answer to `Runtime.on_answer`; after an interrupt, release it."""
-        if self._answer is None:
-            return
-        if error is None:
-            self._repository.lake.runtime.on_answer(self._answer)
-        elif isinstance(error, LakeError) and not is_interrupt(error):
-            self._answer.give()
-        else:
-            self._answer.leave()
+def _begin_answer(
+    repository: Repository,
+    answers: list[OwedAnswer],
+    appended: Operation,
+    planned: Sequence[PushedRef],
+) -> None:
+    """Record that the answer is missing; call this in the transaction of the operation."""
+    fields = ("kind", "name", "before", "after")
+    moved = [{name: getattr(each, name) for name in fields} for each in planned]
+    if (answer := interrupted.begin(repository, appended.id, moved)) is not None:
+        answers.append(answer)
 
 
 def complete(
@@ -352,10 +311,12 @@ def complete(
         LostRace, AlreadyExists, Refused: the bucket has refused the moves.
         LostRace: the command is still running, and has yet to move refs in the bucket.
     """
-    with Answering(repository) as answering:
-        left = _resume(repository, answering, kind, remote=remote, restores=restores)
+    with _answering(repository) as answers:
+        left, is_running = _resume(repository, kind, remote=remote, restores=restores)
+        if left is not None:
+            answers.append(left)
         moved = remote_undo.complete(repository, kind, committer=committer) if remote else []
-        if answering.is_another_ones:
+        if is_running:
             return None  # that command has no refs left to move
         names = {(each.kind, each.name) for each in moved}
         with repository.lake.kv.read() as txn:
@@ -374,48 +335,54 @@ def complete(
 
 
 def _resume(
-    repository: Repository, answering: Answering, kind: str, *, remote: bool, restores: str
-) -> OwedAnswer | None:
+    repository: Repository, kind: str, *, remote: bool, restores: str
+) -> tuple[OwedAnswer | None, bool]:
     """Take over the answer that the last command did not print, if the command is of this kind.
+
+    Answers about other operations are dropped, because newer operations have followed.
+
+    Returns:
+        The answer, or ``None``; and whether a running command has yet to print the answer.
 
     Raises:
         Refused: the command has yet to move refs in the bucket, and `remote` is not set.
         LostRace: the command is still running, and has yet to move refs in the bucket.
     """
     if not interrupted.may_be_left(repository):
-        return None
+        return None, False
     with repository.lake.kv.write() as txn:
-        newest = op_log.find_newest(txn, repository)
-        left = answering.resume(txn, newest)
+        newest, left = op_log.find_newest(txn, repository), None
+        for each in interrupted.take_left(repository):
+            is_newest = newest is not None and each.operation == newest.id
+            if newest is not None and is_newest and _holds(repository.refs(txn), newest):
+                left = each
+            else:
+                each.give()
         if left is not None and not _is_of(newest, kind, restores):
-            answering.leave()
-            return None
+            left.leave()
+            return None, False
         if newest is None or (remote and left is not None):
-            return left
+            return left, False
+        is_running = left is None and interrupted.is_owed(repository, newest.id)
         refs = {(each.kind, each.name) for each in newest.refs}
-        noted = [
-            each.name
-            for each in unsent_moves.iter_unsent(txn, repository)
-            if each.operation == kind and (each.kind, each.name) in refs
-        ]
-    if noted and answering.is_another_ones:
+        unsent = unsent_moves.iter_unsent(txn, repository)
+        own = (each for each in unsent if each.operation == kind)
+        noted = [each.name for each in own if (each.kind, each.name) in refs]
+    if noted and is_running:
         hint = "try again when it has ended"
         raise LostRace(f"another {kind} is yet to move {', '.join(noted)} in the bucket", hint=hint)
     if noted and left is not None:
-        answering.leave()
-        raise Refused(
-            f"the {kind} before was interrupted; it has not moved {', '.join(noted)} in the bucket",
-            hint="complete it there: `remote=True`",
-        )
-    return left
+        left.leave()
+        moves = f"it has not moved {', '.join(noted)} in the bucket"
+        hint = "complete it there: `remote=True`"
+        raise Refused(f"the {kind} before was interrupted; {moves}", hint=hint)
+    return left, is_running
 
 
 def _is_of(operation: Operation | None, kind: str, restores: str) -> bool:
-    return (
-        operation is not None
-        and operation.kind == kind
-        and operation.metadata.get(RESTORES, "") == restores
-    )
+    if operation is None or operation.kind != kind:
+        return False
+    return operation.metadata.get(RESTORES, "") == restores
 
 
 def _holds(refs: RefStore, operation: Operation) -> bool:
