@@ -39,10 +39,8 @@ class BadDump(IntegrityError):
     """The refs dump is incomplete, damaged or forged; nothing was taken from it."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"the refs dump cannot be used: {what}",
-            hint="make a new one with: lakectl refs-dump lakefs://REPOSITORY",
-        )
+        hint = "make a new one with: lakectl refs-dump lakefs://REPOSITORY"
+        super().__init__(f"the refs dump cannot be used: {what}", hint=hint)
 
 
 class Reason(StrEnum):
@@ -95,10 +93,8 @@ class Dump(NamedTuple):
     def created_at(self) -> datetime | None:
         """The oldest valid date of a commit without parents; ``None`` if there is none."""
         roots = (commit.created_at for commit in self.commits.values() if not commit.parents)
-        return min(
-            (date for date in roots if validation.EARLIEST <= date <= validation.LATEST),
-            default=None,
-        )
+        valid = (date for date in roots if validation.EARLIEST <= date <= validation.LATEST)
+        return min(valid, default=None)
 
 
 def read_dump(trees: TreeStore, manifest: "RefsManifest") -> Dump:
@@ -397,10 +393,8 @@ def kind_of(table: SSTable) -> str:
         return entity.decode()
     if kind == b"ranges":
         return "entry"
-    raise IntegrityError(
-        f"{table.name} is no range, metarange or list of refs",
-        hint="give a file of _lakefs/, or a commit pack of _lakecli/commits/",
-    )
+    hint = "give a file of _lakefs/, or a commit pack of _lakecli/commits/"
+    raise IntegrityError(f"{table.name} is no range, metarange or list of refs", hint=hint)
 
 
 def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:

@@ -92,9 +92,8 @@ def _events(repository: Repository, value: bytes) -> dict[str, tuple[str, ...]] 
         events = parse_yaml(text).get("on")
     except (LakeError, Unparsable, UnicodeDecodeError):
         return None
-    return {
-        name: tuple(_patterns(each)) for name, each in _fields(events).items() if name in EVENTS
-    }
+    known = ((name, each) for name, each in _fields(events).items() if name in EVENTS)
+    return {name: tuple(_patterns(each)) for name, each in known}
 
 
 def _fields(found: Any) -> Mapping[Any, Any]:  # noqa: ANN401 - whatever YAML can be
@@ -117,10 +116,8 @@ def notify_hooks(
         files = action_files(repository, *trees)
         found = sorted({each.path for each in files if each.concerns(events, branch)})
         if found:
-            repository.notify(
-                f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}",
-                hint="run the checks yourself; see: `help lakefs`",
-            )
+            what = f"lakeFS ran hooks here, which lakecli does not run: {', '.join(found)}"
+            repository.notify(what, hint="run the checks yourself; see: `help lakefs`")
 
 
 def branch_with_actions(repository: Repository) -> tuple[str, list[ActionFile]] | None:

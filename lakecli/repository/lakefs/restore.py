@@ -54,16 +54,8 @@ from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle import namespace
 from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.intents import check_none_sent, when_none_under_way
-from lakecli.repository.journal.operation_log import follow_head
 from lakecli.repository.lakefs import dump as dumps
-from lakecli.repository.lakefs.kept_dumps import (
-    all_kept,
-    find_take_over,
-    iter_kept,
-    keep_dump,
-    lakefs_made_at,
-    recorded_times,
-)
+from lakecli.repository.lakefs import kept_dumps
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 from lakecli.stores.contract import ObjectStore
@@ -237,7 +229,8 @@ def _claim(
         lakes.put_intention(txn, record)
     lake.runtime.on_step("claim")
     try:
-        times = recorded_times(lakefs_made_at(store, manifest), lake.runtime.now())
+        made_at = kept_dumps.lakefs_made_at(store, manifest)
+        times = kept_dumps.recorded_times(made_at, lake.runtime.now())
         namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
@@ -291,7 +284,8 @@ def update_refs(repository: Repository, manifest: dumps.RefsManifest | None) -> 
     new = [commit for commit in dump.commits.values() if commit.id not in known]
     if any(dumps.is_part_of(repository.trees, dump, each) for each in _seen_lists(repository)):
         return _restored(repository, dump, 0)._replace(is_older=True)
-    made_at = lakefs_made_at(repository.store, manifest)  # before claiming, which may renew dates
+    # Claiming may renew the modification times that this reads.
+    made_at = kept_dumps.lakefs_made_at(repository.store, manifest)
     with lake.kv.read() as txn:
         moved = _heads_of_moves(txn, repository, dump)
     # The lists too, since the record of the dump refers to them.
@@ -335,8 +329,8 @@ def _seen_lists(repository: Repository) -> Iterator[MetarangeId]:
         yield MetarangeId(noted.decode())
     if not repository.record.is_borrowed:
         store = repository.store
-        taken = find_take_over(store)
-        kept = all_kept(store, taken, repository.lake.runtime.now())
+        taken = kept_dumps.find_take_over(store)
+        kept = kept_dumps.all_kept(store, taken, repository.lake.runtime.now())
         yield from (each.manifest.commits for each in kept if each.by_lakefs)
 
 
@@ -360,10 +354,10 @@ def _record(repository: Repository, manifest: dumps.RefsManifest, made_at: datet
     """Record in the bucket that a dump was taken, unless the bucket has a record of this dump."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
-    kept = (each for each in iter_kept(repository.store, lake.runtime.now()) if each.by_lakefs)
-    if all(each.manifest[:3] != manifest[:3] for each in kept):
+    kept = kept_dumps.iter_kept(repository.store, lake.runtime.now())
+    if all(each.manifest[:3] != manifest[:3] for each in kept if each.by_lakefs):
         record_id = lake.runtime.new_id().hex()
-        keep_dump(repository.store, manifest, record_id, lakefs_made_at=made_at)
+        kept_dumps.keep_dump(repository.store, manifest, record_id, lakefs_made_at=made_at)
 
 
 def _verified(
@@ -400,10 +394,8 @@ def _default_branch(dump: dumps.Dump, wanted: str | None) -> str:
     if wanted in broken:
         known += f"; {wanted!r} was left out, at {broken[wanted]}"
     what = "which branch is the default one" if wanted is None else f"branch {wanted!r}"
-    raise NotFound(
-        f"the refs dump does not have or say {what}; its branches: {known}",
-        hint="name the default branch: `default_branch=NAME`",
-    )
+    hint = "name the default branch: `default_branch=NAME`"
+    raise NotFound(f"the refs dump does not have or say {what}; its branches: {known}", hint=hint)
 
 
 def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
@@ -534,7 +526,7 @@ class _TakingDump:
             return
         if here is not None:
             check_none_sent(self._txn, self._repository, name)
-            follow_head(self._txn, after)
+            operation_log.follow_head(self._txn, after)
         self._refs.put_branch(after)
         self._changes.append(operation_log.ref_change(here, after))
 

@@ -183,10 +183,8 @@ def is_key(address: str) -> bool:
 def check_key(address: str) -> None:
     """Refuse a relative address that is not a valid key in the namespace; see `is_key`."""
     if not is_key(address):
-        raise IntegrityError(
-            f"not an address in the storage namespace: {address!r}",
-            hint="remove the object or upload it again; its entry is damaged or forged",
-        )
+        hint = "remove the object or upload it again; its entry is damaged or forged"
+        raise IntegrityError(f"not an address in the storage namespace: {address!r}", hint=hint)
 
 
 def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
@@ -430,10 +428,8 @@ def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
 def check_host(bucket: str) -> None:
     """Refuse a bucket that has the name or the IP address of a host."""
     if re.fullmatch(_HOST_ADDRESS, parse(bucket).bucket.rpartition("/")[2], re.ASCII):
-        raise OutsideAddress(
-            f"never followed: an address in {bucket}",
-            hint="the name of this bucket is the address of a machine",
-        )
+        hint = "the name of this bucket is the address of a machine"
+        raise OutsideAddress(f"never followed: an address in {bucket}", hint=hint)
 
 
 def _covers(place: str, bucket: str, key: str) -> bool:
@@ -473,10 +469,8 @@ def remember(repository: Repository, places: Iterable[str]) -> None:
         present = remembered(txn, repository)
         merged = list(dict.fromkeys((*present, *wanted)))
         if len(merged) > MAX_REMEMBERED:
-            raise Refused(
-                f"{repository.uri} has objects in more than {MAX_REMEMBERED} places",
-                hint=f"allow a place that holds them all: `config set {SETTING} …`",
-            )
+            what = f"{repository.uri} has objects in more than {MAX_REMEMBERED} places"
+            raise Refused(what, hint=f"allow a place that holds them all: `config set {SETTING} …`")
         txn.put(Table.META, _row(repository), json.dumps(merged).encode())
 
 

@@ -110,9 +110,9 @@ def _source(store: ObjectStore, digest: str | None) -> ObjectStore:
     If the digest is known, the caller compares it with the bytes, so the store need not check
     whether the object is unchanged.
     """
-    return (
-        store.unverified if digest is not None and isinstance(store, recorded.AsRecorded) else store
-    )
+    if digest is not None and isinstance(store, recorded.AsRecorded):
+        return store.unverified
+    return store
 
 
 def content_digest(entry: Entry) -> str | None:
@@ -154,28 +154,23 @@ def with_attributes(entry: Entry, store: ObjectStore, key: str) -> Entry:
     has_type = _CONTENT_TYPE.fullmatch(info.content_type) and info.content_type not in _UNTYPED
     own_type = info.content_type if has_type else ""
     own = {CONTENT_ENCODING: info.content_encoding} if info.content_encoding else {}
-    return entry._replace(
-        content_type=entry.content_type or own_type, metadata={**own, **entry.metadata}
-    )
+    metadata = {**own, **entry.metadata}
+    return entry._replace(content_type=entry.content_type or own_type, metadata=metadata)
 
 
 def gone(uri: str, store: ObjectStore, key: str) -> NotFound:
     """Return the error for a missing data object."""
     outside = " --external" * isinstance(store, recorded.AsRecorded)
-    return NotFound(
-        f"the data object is gone: {store.uri}/{key}",
-        hint=f"see what else is missing: `fsck {uri}{outside}`",
-    )
+    hint = f"see what else is missing: `fsck {uri}{outside}`"
+    return NotFound(f"the data object is gone: {store.uri}/{key}", hint=hint)
 
 
 def damaged(uri: str, store: ObjectStore, key: str) -> IntegrityError:
     """Return the error for a data object with wrong bytes."""
     if isinstance(store, recorded.AsRecorded):
         return store.changed()
-    return IntegrityError(
-        f"the data object is damaged: {store.uri}/{key}",
-        hint=f"see what else is: `fsck {uri} --data`",
-    )
+    hint = f"see what else is: `fsck {uri} --data`"
+    return IntegrityError(f"the data object is damaged: {store.uri}/{key}", hint=hint)
 
 
 def _pieces(store: ObjectStore, key: str) -> Iterator[bytes]:

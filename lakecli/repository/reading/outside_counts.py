@@ -63,21 +63,15 @@ def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
     """Return the counted places except the namespace, those with the most objects first."""
     trust = addresses.trust_of(repository)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(
-        CountedPlace(uri, objects, _is_allowed(trust, uri))
-        for uri, objects in ordered
-        if uri != trust.namespace
-    )
+    outside = ((uri, objects) for uri, objects in counts.items() if uri != trust.namespace)
+    ordered = sorted(outside, key=lambda item: (-item[1], item[0]))
+    return tuple(CountedPlace(uri, count, _is_allowed(trust, uri)) for uri, count in ordered)
 
 
 def allowable(places: Iterable[CountedPlace], trust: addresses.Trust) -> list[str]:
     """Return the URIs of the places that are not allowed yet, and that a user can allow."""
-    return [
-        place.uri
-        for place in places
-        if not place.allowed and _is_allowed(trust._replace(allowed=(place.uri,)), place.uri)
-    ]
+    refused = (place.uri for place in places if not place.allowed)
+    return [uri for uri in refused if _is_allowed(trust._replace(allowed=(uri,)), uri)]
 
 
 def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:

@@ -273,10 +273,8 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
     stood = PAST[modifier.symbol](past, _Ref(found, name, str(expression)), modifier)
     commit = reader.find_commit(stood)
     if commit is None:
-        raise NotFound(
-            f"{str(expression)!r} is commit {stood}, which this clone does not have",
-            hint="get what the bucket has: `fetch`",
-        )
+        what = f"{str(expression)!r} is commit {stood}, which this clone does not have"
+        raise NotFound(what, hint="get what the bucket has: `fetch`")
     base = commit if commit_id is None else get_commit(reader, commit_id)
     return PastRef(found, name, branch, base.id, commit)
 
@@ -299,10 +297,8 @@ def _stood_at(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
     for move in past.iter_moves(ref.kind, ref.name):
         if move.at <= when:
             if move.after is None:
-                raise NotFound(
-                    f"{ref.expression!r}: {ref} was not there at {_shown(when)}, deleted at "
-                    f"{_shown(move.at)}"
-                )
+                gone = f"was not there at {_shown(when)}, deleted at {_shown(move.at)}"
+                raise NotFound(f"{ref.expression!r}: {ref} {gone}")
             return move.after
         earliest = move
     if earliest is None:
@@ -324,10 +320,8 @@ def _stood_before(past: Past, ref: _Ref, modifier: Modifier) -> CommitId:
     if not count:
         raise _never_moved(ref)
     if count < modifier.number or (count == modifier.number and stood is None):
-        raise NotFound(
-            f"{ref.expression!r}: {ref} has moved {count} time{'s' * (count != 1)}, as far as "
-            "is known"
-        )
+        times = "1 time" if count == 1 else f"{count} times"
+        raise NotFound(f"{ref.expression!r}: {ref} has moved {times}, as far as is known")
     if stood is None:
         raise NotFound(f"{ref.expression!r}: {ref} was not there, it had been deleted")
     return stood

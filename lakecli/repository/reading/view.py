@@ -112,9 +112,8 @@ class View:
         """Yield (path, encoded value) in path order, from the first path at or after `start`."""
         from lakecli.committed.scan import scan
 
-        committed = scan(
-            self.repository.trees, self.commit.metarange_id, start=start, prefix=prefix
-        )
+        trees, tree = self.repository.trees, self.commit.metarange_id
+        committed = scan(trees, tree, start=start, prefix=prefix)
         if self.is_clean():
             return committed
         from lakecli.staging.area import overlay
@@ -231,10 +230,8 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
             error.hint = f"did you mean {quote(repository.at(near).rstrip('/'))}?"
         if error.hint is None:
             default = repository.at(repository.record.default_branch).rstrip("/")
-            error.hint = (
-                f"see what there is: `branch list {repository.uri}`, `tag list "
-                f"{repository.uri}`, `log {default}`"
-            )
+            lists = f"`branch list {repository.uri}`, `tag list {repository.uri}`"
+            error.hint = f"see what there is: {lists}, `log {default}`"
         raise
 
 

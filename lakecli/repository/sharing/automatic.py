@@ -24,21 +24,15 @@ crash leaves.
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from shlex import quote
 from typing import Final, NamedTuple
 
+from lakecli import errors
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
 from lakecli.base.retry import REF_MOVES, Retries
-from lakecli.errors import (
-    Forbidden,
-    IntegrityError,
-    LakeError,
-    LostRace,
-    NotFound,
-    OutcomeUnknown,
-    Unreachable,
-)
+from lakecli.errors import Forbidden, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import LocalMove, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
@@ -54,6 +48,7 @@ from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
 
+@dataclass(eq=False)
 class SharedMover:
     """Moves branches in the bucket before the local branches, during one command.
 
@@ -64,20 +59,13 @@ class SharedMover:
         only: the branch that follows the bucket, and whose notes are sent; ``""``: all refs.
     """
 
-    def __init__(
-        self,
-        command_id: bytes,
-        *,
-        who: Callable[[], str],
-        put_back: Callable[[Repository, UnsentMove, str], bool],
-        only: str = "",
-    ) -> None:
-        self._only = only
-        self.command_id = command_id
-        self._who = who
-        self._put_back = put_back
-        self._lost = 0
-        self.resumed: list[tuple[UnsentMove, LakeError | None]] = []
+    command_id: bytes
+    _: KW_ONLY
+    who: Callable[[], str]
+    put_back: Callable[[Repository, UnsentMove, str], bool]
+    only: str = ""
+    resumed: list[tuple[UnsentMove, LakeError | None]] = field(default_factory=list, init=False)
+    _lost: int = field(default=0, init=False)
 
     def catch_up(self, repository: Repository) -> CaughtUp:
         """Finish the work of interrupted commands, fetch, and let local refs follow the bucket."""
@@ -86,10 +74,10 @@ class SharedMover:
         errors: list[LakeError] = []
         self.resumed.clear()
         for note in unsent_notes(repository):
-            if self._only not in ("", note.name):
+            if self.only not in ("", note.name):
                 continue
             try:
-                push_note(repository, note, who=self._who(), put_back=self._put_back)
+                push_note(repository, note, who=self.who(), put_back=self.put_back)
             except Unreachable:
                 raise
             except LakeError as error:
@@ -99,7 +87,7 @@ class SharedMover:
                     self.resumed.append((note, error))
             else:
                 self.resumed.append((note, None))
-        follow(repository, only=self._only)
+        follow(repository, only=self.only)
         return CaughtUp(tuple(finished), tuple(errors))
 
     def move(
@@ -117,7 +105,7 @@ class SharedMover:
                 return False
             operation_log.note_copies(txn, repository, landing.left)
             repository.refs(txn).put_commit(commit)
-        ends, who = (before, commit.id), self._who()
+        ends, who = (before, commit.id), self.who()
         wanted = WantedMove(RefKind.BRANCH, branch.name, *ends, who, landing.operation, landing)
         if compare_and_publish(repository, wanted).outcome == MoveOutcome.APPLIED:
             self._lost = 0
@@ -127,14 +115,14 @@ class SharedMover:
         retries.pause(self._lost)
         self._lost += 1
         fetch(repository)
-        follow(repository, only=self._only)
+        follow(repository, only=self.only)
         return False
 
     def finish(self, repository: Repository) -> None:
         """Send the noted moves of the refs that this command moved locally."""
         for note in unsent_notes(repository):
             if self.command_id.hex() in note.by:
-                push_note(repository, note, who=self._who(), put_back=self._put_back)
+                push_note(repository, note, who=self.who(), put_back=self.put_back)
 
 
 def check_ahead(
@@ -206,7 +194,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
             return True
     try:
         unstage_unchanged(repository, tracked.name, tracked.commit_id)
-    except (IntegrityError, NotFound, CommitUnderWay):
+    except (errors.IntegrityError, errors.NotFound, CommitUnderWay):
         return False
     return True
 
@@ -440,9 +428,8 @@ def not_yet_sent(repository: Repository, note: UnsentMove, error: LakeError) -> 
     """Reword an error: the ref moved locally, but not yet in the bucket. Return the same error."""
     _reword(error, f"{note.kind} {note.name} moved here, not yet in the bucket: {error.message}")
     help_first = "" if error.hint is None or isinstance(error, Unreachable) else f"{error.hint}; "
-    error.hint = (
-        f"{help_first}the next command tries again to push it; or undo it: `undo {repository.uri}`"
-    )
+    retry = f"{help_first}the next command tries again to push it"
+    error.hint = f"{retry}; or undo it: `undo {repository.uri}`"
     return error
 
 

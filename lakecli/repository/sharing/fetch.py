@@ -133,10 +133,8 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
 
 def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: str = "") -> None:
     """Add a notice for each malformed object that was left out."""
-    hint = hint or (
-        "what this clone knew of it is kept; examine and repair it: "
-        f"`fsck --repair {repository.uri}`"
-    )
+    repair = f"examine and repair it: `fsck --repair {repository.uri}`"
+    hint = hint or f"what this clone knew of it is kept; {repair}"
     for each in damaged:
         repository.notify(f"left out {each.kind} {each.name!r}: {each.what}", hint=hint)
 
@@ -171,11 +169,12 @@ class Unpacked:
         self.incomplete: set[CommitId] = set()
         self.damaged: list[InvalidRecord] = []
 
-    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId) -> bool:
-        """Return whether this clone has a commit with its complete history."""
-        if commit_id in self.incomplete:
-            return False
-        return repository.refs(txn).find_commit(commit_id) is not None
+    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
+        """Return whether this clone has a commit with its complete history, or there is none."""
+        if commit_id is None:
+            return True
+        is_here = repository.refs(txn).find_commit(commit_id) is not None
+        return is_here and commit_id not in self.incomplete
 
 
 def take_packs(
@@ -201,13 +200,8 @@ def take_packs(
             return unpacked
     unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
     with repository.lake.kv.read() as txn:
-        late = {
-            move.pack
-            for ref in lacking
-            if ref.commit_id and not unpacked.has(txn, repository, ref.commit_id)
-            for move in ref.moves
-            if move.pack
-        }
+        absent = [ref for ref in lacking if not unpacked.has(txn, repository, ref.commit_id)]
+        late = {move.pack for ref in absent for move in ref.moves if move.pack}
     if not late:
         return unpacked
     return _add(unpacked, take_new_packs(repository, named=late, progress=progress))
@@ -322,11 +316,8 @@ def _missing_parents(repository: Repository, commits: list[Commit]) -> frozenset
         packed = PackedStore(txn, repository.key)
         own = {commit.id for commit in commits}
         outside = {parent for commit in commits for parent in commit.parents} - own
-        return frozenset(
-            parent
-            for parent in outside
-            if packed.find_pack(parent) is None or refs.find_commit(parent) is None
-        )
+        here = {each for each in outside if packed.find_pack(each) and refs.find_commit(each)}
+        return frozenset(outside - here)
 
 
 def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
@@ -377,7 +368,7 @@ def _track(
         if found is not None and found.sequence > ref.sequence:
             continue  # another process has fetched since
         before = None if found is None else found.commit_id
-        if ref.commit_id is not None and not unpacked.has(txn, repository, ref.commit_id):
+        if not unpacked.has(txn, repository, ref.commit_id):
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE))
             continue
         tracking.track(txn, repository, ref)

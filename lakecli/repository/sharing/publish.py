@@ -172,9 +172,8 @@ def _new_commits(
         return commits
     then = NEVER_RAN if fetched is None else GcState(Phase(fetched.phase), fetched.epoch)
     may_lack = may_have_swept(then, collection)
-    if (not may_lack or ends <= ids | known | positions) and _still_stand(
-        repository, tracked, ends - ids - known
-    ):
+    is_complete = not may_lack or ends <= ids | known | positions
+    if is_complete and _still_stand(repository, tracked, ends - ids - known):
         return commits
     if not may_lack:
         versions = {(each.kind, each.name): each.version for each in iter_refs(repository.store)}
@@ -191,11 +190,11 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
     seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
     if len(seen) < len(ends):
         return False
-    refs = (find_ref(repository.store, each.kind, each.name) for each in seen.values())
-    return all(
-        ref is not None and ref.version == each.version
-        for ref, each in zip(refs, seen.values(), strict=True)
-    )
+    for each in seen.values():
+        ref = find_ref(repository.store, each.kind, each.name)
+        if ref is None or ref.version != each.version:
+            return False
+    return True
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
@@ -386,7 +385,5 @@ def refused(
     if kind is RefKind.TAG:
         hint = "to move the tag for everybody: `lease=PushLease()`"
         return AlreadyExists(f"tag {name} is in the bucket already, at {before}", hint=hint)
-    return NonFastForward(
-        f"the bucket has commits on {name} that are not here; it stands on {before}",
-        hint=f"merge them first: `pull {uri}`",
-    )
+    what = f"the bucket has commits on {name} that are not here; it stands on {before}"
+    return NonFastForward(what, hint=f"merge them first: `pull {uri}`")

@@ -223,11 +223,8 @@ def _upload_again(
         restored: the keys of all objects that this push has uploaded again; new keys are added.
     """
     repair = repair_tables if kind == "table" else repair_data
-    damaged = [
-        DamagedObject(kind, key, "missing", size=size)
-        for key, size in sizes.items()
-        if key not in restored
-    ]
+    new = {key: size for key, size in sizes.items() if key not in restored}
+    damaged = [DamagedObject(kind, key, "missing", size=size) for key, size in new.items()]
     sent = {each.name for each in repair(repository, damaged, (), dry_run=False)}
     restored |= sent
     return sent

@@ -78,10 +78,8 @@ def set_policy(
             hint=f"let one of them set it; see it: `policy show {repository.uri}`",
         )
     if expected not in (None, old.number):
-        raise PolicyMoved(
-            f"somebody else set policy {old.number} of {repository.uri} meanwhile",
-            hint=f"see it, then try again: `policy show {repository.uri}`",
-        )
+        what = f"somebody else set policy {old.number} of {repository.uri} meanwhile"
+        raise PolicyMoved(what, hint=f"see it, then try again: `policy show {repository.uri}`")
     if seen.record is not None and seen.record.document == document:
         _stamp_all(repository, old.number, old.policy)  # in case an earlier command was killed
         hint = f"see who set it: `policy log {repository.uri}`"
