@@ -67,8 +67,7 @@ class DownloadJson(TypedDict):
 
 
 @answers(DownloadedEntryJson)
-@answers(DownloadJson, option="-r")
-@answers(DownloadJson, option="--files-from")
+@answers(DownloadJson, option="-r|--files-from")
 @answers(transfers.TransferPlanJson, each=True, option="--dry-run")
 def fs_download(
     context: Context,

@@ -48,15 +48,11 @@ class FormatName(StrEnum):
 
 
 @answers(PresignedJson, each=True)
-@answers(ObjectLink, each=True, option="-r")
-@answers(ObjectLink, each=True, option="--files-from")
-@answers(presigned_links.HandoffJson, option="--manifest")
-@answers(presigned_links.HandoffJson, option="--script")
-@answers(presigned_links.HandoffJson, option="--page")
+@answers(ObjectLink, each=True, option="-r|--files-from")
+@answers(presigned_links.HandoffJson, option="--manifest|--script|--page")
 @answers(LinkFinding, each=True, option="--check")
 @answers(UploadLink, each=True, option="--put")
-@answers(presigned_links.LinkSetJson, option="--put --page")
-@answers(presigned_links.LinkSetJson, option="--put --script")
+@answers(presigned_links.LinkSetJson, option="--put --page|--put --script")
 def fs_presign(
     context: Context,
     paths: list[LakeUri] = argument("PATH", default=[], read=each(read_prefix)),

@@ -48,9 +48,7 @@ class UploadJson(TypedDict):
 
 
 @answers(EntryJson)
-@answers(UploadJson, option="-r")
-@answers(UploadJson, option="--files-from")
-@answers(UploadJson, option="SRC SRC")
+@answers(UploadJson, option="-r|--files-from|SRC SRC")
 @answers(TransferPlanJson, each=True, option="--dry-run")
 def fs_upload(
     context: Context,

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from io import TextIOWrapper
@@ -140,10 +140,10 @@ class OutputFiles(NamedTuple):
             if file is not None:
                 yield f"{what.capitalize()}: {quote_path(str(file))}"
 
-    @property
-    def is_any_stdout(self) -> bool:
-        """Whether one of the files is standard output."""
-        return any(file is not None and is_stdout(file) for file in self.by_name.values())
+    def show(self, context: Context, record: Mapping[str, object], *more: str) -> None:
+        """Print the names of the files and further lines, unless a file is standard output."""
+        if not any(file is not None and is_stdout(file) for file in self.by_name.values()):
+            context.out.emit(record, text=lambda: [*self.lines(), *more])
 
 
 def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
@@ -237,7 +237,14 @@ def presign_tree(
                 with replacing(file, mode=mode) as target:
                     document.write(target, header, handoff.totals)
         if any(files.by_name.values()):
-            _tell_files(context, handoff, files)
+            totals = handoff.totals
+            files.show(
+                context,
+                pick(HandoffJson, totals, handoff.header, **files.by_name),
+                f"Commit ID: {handoff.header.commit_id}",
+                f"Objects: {totals.count}",
+                f"Size: {human_size(totals.size)}",
+            )
         if handoff.totals.outside:
             warn_of_outside(context, handoff.totals.outside, handoff.header.repository)
         _tell_end(context, handoff, wanted)
@@ -281,19 +288,6 @@ def _counted(context: Context, handoff: ObjectLinks) -> Iterator[ObjectLink]:
                 shown.advance(items=items, size=size)
                 items = size = 0
         shown.advance(items=items, size=size)
-
-
-def _tell_files(context: Context, handoff: ObjectLinks, files: OutputFiles) -> None:
-    header, totals = handoff.header, handoff.totals
-
-    def lines() -> Iterator[str]:
-        yield from files.lines()
-        yield f"Commit ID: {header.commit_id}"
-        yield f"Objects: {totals.count}"
-        yield f"Size: {human_size(totals.size)}"
-
-    if not files.is_any_stdout:
-        context.out.emit(pick(HandoffJson, totals, header, **files.by_name), text=lines)
 
 
 def _tell_end(context: Context, handoff: ObjectLinks, wanted: timedelta) -> None:
@@ -428,14 +422,8 @@ def presign_set(
         count=len(links.links),
         **files.by_name,
     )
-
-    def lines() -> Iterator[str]:
-        yield from files.lines()
-        yield f"Files: {len(links.links)}"
-        yield f"Expires: {local_date(links.expires_at)}"
-
-    if not files.is_any_stdout:
-        context.out.emit(record, text=lines)
+    expires = f"Expires: {local_date(links.expires_at)}"
+    files.show(context, record, f"Files: {len(links.links)}", expires)
     end = links.created_at + wanted
     warn_of_early_end(context, end, links.expires_at, what="the first URL expires")
     if not context.out.json:

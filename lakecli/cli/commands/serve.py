@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -234,7 +234,7 @@ def _served(
         namespace=lambda uri: open_remote(context.lake_home(), context.runtime, uri),
         mover=context.mover_of,
         catch_up=catch_up,
-        notify=_Notices(context).show,
+        notify=_notices(context),
     )
     buckets: dict[str, LakeUri] = {}
     for uri in repositories:
@@ -255,19 +255,18 @@ def _served(
     return served
 
 
-class _Notices:
-    """Shows notices of operations from any thread; a repeated notice is shown once."""
+def _notices(context: Context) -> Callable[[Notice], None]:
+    """Return a function that shows notices from any thread; a repeated notice is shown once."""
+    lock = Lock()
+    last: list[Notice] = []
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._lock = Lock()
-        self._last: Notice | None = None
+    def show(notice: Notice) -> None:
+        with lock:
+            if [notice] != last:
+                context.out.warn(notice.message, notice.hint)
+            last[:] = [notice]
 
-    def show(self, notice: Notice) -> None:
-        with self._lock:
-            if notice != self._last:
-                self._context.out.warn(notice.message, notice.hint)
-            self._last = notice
+    return show
 
 
 def _report(context: Context, error: BaseException) -> None:

@@ -95,11 +95,15 @@ def record_name(record: type) -> str:
 def answers(
     record: type, *, each: bool = False, option: str = "", also: type | None = None
 ) -> Callable[[T], T]:
-    """Return a decorator that declares a JSON answer of a command; see `Answer`."""
+    """Return a decorator that declares a JSON answer of a command; see `Answer`.
+
+    Args:
+        option: the option that selects the answer; several options are separated by ``|``.
+    """
 
     def name(command: T) -> T:
-        answer = Answer(record, each, option, also)
-        vars(command)["answers"] = (answer, *vars(command).get("answers", ()))
+        found = [Answer(record, each, one, also) for one in option.split("|")]
+        vars(command)["answers"] = (*found, *vars(command).get("answers", ()))
         return command
 
     return name
