@@ -1,4 +1,4 @@
-"""The table of exit codes, which the manual page also prints."""
+"""The table of exit codes; ``manual/exit_codes.txt`` has their meanings."""
 
 import errno
 from enum import IntEnum
@@ -33,32 +33,6 @@ class ExitCode(IntEnum):
 
 EXIT_CODES: Final = {kind: ExitCode[kind.name] for kind in ErrorKind}
 """The exit code of every error family."""
-
-MEANINGS: Final = {
-    ExitCode.OK: "done",
-    ExitCode.UNEXPECTED: "an unexpected error; --verbose shows where",
-    ExitCode.USAGE: "usage: an unknown option, a malformed URI, name, expression or setting",
-    ExitCode.PARTIAL: "some objects failed; all others are done",
-    ExitCode.CONFLICT: "both sides changed the same paths; they are listed",
-    ExitCode.LOST_RACE: "somebody else moved the same ref first; check and repeat",
-    ExitCode.NOT_FOUND: "no such repository, ref, commit, path or object",
-    ExitCode.REFUSED: (
-        "refused: exists already, uncommitted changes, default branch, namespace taken, cannot "
-        "presign, a newer store, a question without a terminal or -y"
-    ),
-    ExitCode.INTEGRITY: "damaged or mismatching data",
-    ExitCode.PERMISSION: "missing credentials or permission, or an unwritable home directory",
-    ExitCode.UNREACHABLE: "store unreachable, disk full or failing, or too many open files",
-    ExitCode.NOTHING_TO_DO: "nothing to do",
-    ExitCode.OUTCOME_UNKNOWN: "unknown whether the change was made",
-    ExitCode.DIFFERENCES: "differences were found (diff --exit-code, fs presign --check)",
-    ExitCode.JOB: "the job of `lakecli run` failed; nothing was published",
-    ExitCode.CHECK: "a check failed; nothing was published",
-    ExitCode.HOOK: "a hook of this machine refused; nothing was moved",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.BROKEN_PIPE: "the reader of standard output closed it",
-}
-"""The meaning of each code, for people."""
 
 _ERRNO_NAMES: Final = {
     ErrorKind.NOT_FOUND: "ENOENT",

@@ -18,7 +18,7 @@ from lakecli.cli.context import Context, Environment
 from lakecli.cli.hints import as_commands
 from lakecli.cli.line import Globals, find_action, split, take_globals
 from lakecli.cli.out.text import one_line
-from lakecli.cli.tree import COMMANDS, GROUPS, PAGED, instead, is_prefix, refuse_command
+from lakecli.cli.tree import COMMANDS, PAGED, instead, is_prefix, refuse_command
 from lakecli.errors import ErrorKind, JobFailed, LakeError, NotFound, UsageError, is_interrupt
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _show_group(context: Context, group: str, topic: Topic | None) -> int:
     commands = describe_all()
     if group:
         inside = [item for item in commands if item.words.startswith(group + " ")]
-        lines = group_help(group, GROUPS[group], inside)
+        lines = group_help(group, inside)
     else:
         from lakecli.cli.manual.topics import topic_names
 

@@ -21,25 +21,6 @@ from lakecli.errors import UsageError
 PROGRAM: Final = "lakecli"
 
 
-GROUPS: Final = {
-    "bisect": "Search history for the commit that introduced a problem",
-    "branch": "Create, list, move and delete branches",
-    "branch-protect": "Let branches take merges only",
-    "check": "Check trees, and list what was checked and approved",
-    "config": "Read and change settings; alone on a terminal, ask for them",
-    "fs": "Read and write objects",
-    "gc": "Find garbage, and delete it after a grace period",
-    "local": "Work in a directory linked with a path of a ref",
-    "op": "Show the operation log, undo and redo",
-    "plugin": "List plugins: programs that add commands",
-    "policy": "Show and set the rules about branches and tags, for all clones",
-    "repo": "Create, list and delete repositories",
-    "run": "Run a job on a branch of its own, check and publish its result",
-    "show": "Show a commit",
-    "tag": "Create, list and delete tags",
-}
-"""The first words that several commands share, with a summary of each group."""
-
 _WORDS: Final = {
     "": "annotate@ approve blame@ cat-sst= check-ignore= checkout cherry-pick clone commit "
     "completion= diff@ doctor export fetch find-merge-base@ fsck= import log@ merge publish pull "
@@ -67,6 +48,9 @@ _WORDS: Final = {
 NAMESPACE@REF/PATH, and then read without a clone.
 """
 
+GROUPS: Final = tuple(filter(None, _WORDS))
+"""The first words that several commands share."""
+
 _MARKS: Final = "=@"
 
 _TOGETHER: Final = {
@@ -87,15 +71,6 @@ _TOGETHER: Final = {
     "rev_parse": "show commit",
 }
 """The commands that share a module with related commands, by the name of the module."""
-
-FIRST_COMMANDS: Final = {
-    "Start a repository": "quickstart, doctor, repo create, import, clone, use",
-    "Work on a branch": "branch create, fs upload, fs ls, status, diff, commit, merge, log",
-    "Work in a directory": "local clone, checkout, restore",
-    "Share it": "push, pull, fs presign",
-    "Take it back": "undo, branch revert",
-}
-"""The commands that most users need first, by task, for the help of the whole program."""
 
 PAGED: Final = frozenset(
     {

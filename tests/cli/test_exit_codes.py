@@ -6,7 +6,8 @@ import os
 import pytest
 
 from lakecli.base.os_errors import MACHINE_HINTS
-from lakecli.cli.exit_codes import EXIT_CODES, MEANINGS, ExitCode, kind_of_os_error
+from lakecli.cli.exit_codes import EXIT_CODES, ExitCode, kind_of_os_error
+from lakecli.cli.manual.topics import MEANINGS
 from lakecli.cli.run import _translate
 from lakecli.errors import ErrorKind
 

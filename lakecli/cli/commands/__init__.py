@@ -3,7 +3,7 @@
 How to write ``lakecli branch list``:
 
 1. Add ``list@`` to the commands of ``branch`` in ``_WORDS`` in ``cli/tree.py``, which explains the
-   mark. A new first word needs a line in ``GROUPS`` there.
+   mark. A new first word needs an entry in ``manual/groups.txt``.
 2. Write a function ``branch_list`` in ``commands/branch.py``; `lakecli.cli.tree` says which module
    a command is defined in::
 

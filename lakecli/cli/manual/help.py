@@ -6,10 +6,11 @@ delay every ``--help``.
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
-from lakecli.cli.tree import FIRST_COMMANDS
+from lakecli.cli.manual.tables import read_texts
 
 if TYPE_CHECKING:
     from lakecli.cli.manual.topics import Topic
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 PURPOSE: Final = "Git for the objects of a data lake: lakeFS without the server"
 _WIDTH: Final = 80
 _COLUMN: Final = 26
+
+GROUP_SUMMARIES: Final = read_texts(Path(__file__).with_name("groups.txt"))
+"""The summary of each group of commands, by the first word that the commands share."""
 
 
 def command_help(command: CommandHelp) -> Iterator[str]:
@@ -44,7 +48,8 @@ def root_help(commands: Sequence[CommandHelp], topics: Sequence[str]) -> Iterato
     yield ""
     yield PURPOSE + "."
     summaries = {item.words: item.summary for item in commands}
-    for title, words in FIRST_COMMANDS.items():
+    first_commands = read_texts(Path(__file__).with_name("first_commands.txt"))
+    for title, words in first_commands.items():
         yield from _section(title, [(each, summaries[each]) for each in words.split(", ")])
     firsts = sorted({item.words.split()[0] for item in commands})
     yield from _names("All commands, with groups of commands such as fs", firsts)
@@ -90,11 +95,11 @@ def _filled(text: str, *, width: int = _WIDTH, first: str = "", others: str = ""
     )
 
 
-def group_help(group: str, summary: str, commands: Sequence[CommandHelp]) -> Iterator[str]:
+def group_help(group: str, commands: Sequence[CommandHelp]) -> Iterator[str]:
     """Yield the help of a group of commands, which share a first word."""
     yield f"Usage: lakecli {group} COMMAND [ARGUMENTS] [OPTIONS]"
     yield ""
-    yield summary + "."
+    yield GROUP_SUMMARIES[group] + "."
     rows = [(item.words.removeprefix(group + " "), item.summary) for item in commands]
     yield from _section("Commands", rows)
     yield ""

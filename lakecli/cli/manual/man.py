@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from lakecli import __version__
-from lakecli.cli.exit_codes import MEANINGS
 from lakecli.cli.line import VERSION_FLAGS
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
 from lakecli.cli.manual.help import PURPOSE, option_extras
-from lakecli.cli.manual.tables import read_table
-from lakecli.cli.manual.topics import Topic
+from lakecli.cli.manual.tables import read_texts
+from lakecli.cli.manual.topics import MEANINGS, Topic
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.cli.tree import GROUPS
 from lakecli.settings.keys import KEYS
@@ -91,8 +90,7 @@ def main_page(commands: Sequence[CommandHelp], topics: Sequence[Topic] = ()) -> 
     codes = [(str(int(code)), _upper_first(meaning)) for code, meaning in MEANINGS.items()]
     lines += _definitions("EXIT STATUS", codes)
     lines += _definitions("ENVIRONMENT", _variables())
-    files = read_table(_DIRECTORY / "files.txt")
-    lines += _definitions("FILES", [(", ".join(names), text) for names, text in files])
+    lines += _definitions("FILES", read_texts(_DIRECTORY / "files.txt").items())
     lines += _see_also(
         [page_name(command.words) for command in commands],
         [page_name(topic.name) for topic in topics],
@@ -107,8 +105,7 @@ def _variables() -> Iterator[tuple[str, str]]:
     for key in KEYS:
         if key.lakectl:
             yield key.lakectl_variable, f"As {key.variable}, for scripts of lakectl"
-    for names, text in read_table(_DIRECTORY / "variables.txt"):
-        yield ", ".join(names), text
+    yield from read_texts(_DIRECTORY / "variables.txt").items()
 
 
 def answer_lines(words: str) -> Iterator[str]:

@@ -16,6 +16,11 @@ class TableEntry(NamedTuple):
     text: str
 
 
+def read_texts(file: Path) -> dict[str, str]:
+    """Return the texts of a file by their names; several names are one key, such as ``A, B``."""
+    return {", ".join(names): text for names, text in read_table(file)}
+
+
 def read_table(file: Path) -> list[TableEntry]:
     """Return the entries of a file, which are separated by empty lines."""
     entries = []

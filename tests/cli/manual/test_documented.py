@@ -19,7 +19,7 @@ from lakecli.cli.line.argv import GLOBAL_OPTIONS, Globals, normalise, split
 from lakecli.cli.line.build import build
 from lakecli.cli.line.declare import Declaration
 from lakecli.cli.manual.describe import CommandHelp, describe_all
-from lakecli.cli.manual.help import command_help
+from lakecli.cli.manual.help import GROUP_SUMMARIES, command_help
 from lakecli.cli.tree import COMMANDS, GROUPS, is_prefix
 from lakecli.doctor import conditions, probe
 from lakecli.remote.gc_protocol import DEFAULT_GRACE, LEASE
@@ -54,7 +54,8 @@ def test_every_module_has_a_command_or_is_in_the_map() -> None:
 
 def test_every_group_is_used_and_explained() -> None:
     assert {words.split()[0] for words in COMMANDS if " " in words} == set(GROUPS)
-    for summary in GROUPS.values():
+    assert list(GROUP_SUMMARIES) == list(GROUPS)
+    for summary in GROUP_SUMMARIES.values():
         assert summary[0].isupper()
         assert not summary.endswith(".")
 

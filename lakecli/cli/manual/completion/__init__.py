@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 from lakecli.cli.line import Kind
 from lakecli.cli.manual.describe import CommandHelp, ParameterHelp, global_options
+from lakecli.cli.manual.help import GROUP_SUMMARIES
 from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 
@@ -107,7 +108,7 @@ def _words(commands: Iterable[CommandHelp]) -> dict[str, list[tuple[str, str]]]:
 
     The result also contains `help`, although `commands` does not.
     """
-    words = {"": [*GROUPS.items(), ("help", "Show the help of a command or a topic")]}
+    words = {"": [*GROUP_SUMMARIES.items(), ("help", "Show the help of a command or a topic")]}
     words |= {group: [] for group in GROUPS}
     for command in commands:
         group, _, last = command.words.rpartition(" ")

@@ -12,12 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lakecli.cli.exit_codes import MEANINGS, ExitCode
+from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.manual.tables import read_texts
 from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.serving.clients import ClientKind
 
 _DIRECTORY = Path(__file__).parent
+
+MEANINGS: Final = {
+    ExitCode(int(code)): text
+    for code, text in read_texts(_DIRECTORY.parent / "exit_codes.txt").items()
+}
+"""The meaning of each exit code, for people."""
+
 _CODE = "    "
 _ITEM = "- "
 _TABLE = "@"
