@@ -1,4 +1,4 @@
-"""``lakecli serve``."""
+"""``lakecli serve``: serve repositories as S3, as the API of lakeFS and as pages."""
 
 from __future__ import annotations
 
