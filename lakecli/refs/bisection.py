@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import Refused
 from lakecli.refs.graph import is_ancestor, iter_merge_bases, iter_unreached
-from lakecli.refs.ref_store import CommitReader, get_commit
+from lakecli.refs.ref_store import CommitReader
 
 _PRN_MODULO: Final = 32_768
 _SMALL: Final = 3
@@ -62,12 +62,11 @@ def bisection(
         Refused: the bad commit is an ancestor of a good one.
         DamagedHistory: the history between the bad commit and the good ones is broken.
     """
-    candidates = list(iter_unreached(reader, get_commit(reader, bad).id, good))
+    candidates = list(iter_unreached(reader, bad, good))
+    count = len(candidates)
     base = _untested_base(reader, first_bad or bad, bad, good, skipped)
     if base is not None:
-        steps = estimate_steps(len(candidates))
-        return Bisection(candidates, base, len(candidates), steps, is_merge_base=True)
-    count = len(candidates)
+        return Bisection(candidates, base, count, estimate_steps(count), is_merge_base=True)
     weights = _weights(candidates)
     ranked = sorted(  # the bad commit comes last: it need not be tested again
         candidates,

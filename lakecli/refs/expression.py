@@ -47,31 +47,27 @@ class ModifierRule(NamedTuple):
 
 MODIFIERS = (
     ModifierRule(
-        symbol="~",
-        summary="the n-th ancestor, always by first parents; ~0 is the commit itself",
+        "~",
+        "the n-th ancestor, always by first parents; ~0 is the commit itself",
         takes_number=True,
     ),
-    ModifierRule(symbol="^", summary="the n-th parent; ^0 is the commit itself", takes_number=True),
+    ModifierRule("^", "the n-th parent; ^0 is the commit itself", takes_number=True),
+    ModifierRule("@", "the branch as committed, its staging area left out", alone=True),
+    ModifierRule("$", "the branch with its staging area, as the plain name reads", alone=True),
     ModifierRule(
-        symbol="@", summary="the branch as committed, its staging area left out", alone=True
-    ),
-    ModifierRule(
-        symbol="$", summary="the branch with its staging area, as the plain name reads", alone=True
-    ),
-    ModifierRule(
-        symbol="@{upstream}",
-        summary="where it stood in the bucket when this clone last looked; @{u} for short",
+        "@{upstream}",
+        "where it stood in the bucket when this clone last looked; @{u} for short",
         within="(?i:u|upstream)",
     ),
     ModifierRule(
-        symbol="@{n}",
-        summary="where it stood before its last n moves, as `lakecli reflog` counts them",
+        "@{n}",
+        "where it stood before its last n moves, as `lakecli reflog` counts them",
         within="[0-9]{1,7}",
     ),
     ModifierRule(
-        symbol="@{date}",
-        summary="where it stood then: @{2026-11-01}, @{2026-11-01 10:00}, @{3 days ago}; UTC "
-        "unless an offset is given",
+        "@{date}",
+        "where it stood then: @{2026-11-01}, @{2026-11-01 10:00}, @{3 days ago}; UTC unless an "
+        "offset is given",
         within=".*",
     ),
 )
@@ -168,24 +164,16 @@ def parse_expression(text: str) -> RefExpression:
     base = _match(_BASE, text, 0)
     if not base:
         raise _malformed(text, 0, f"no branch, tag or commit ID before {text[0]!r}")
-    position = len(base)
-    modifiers: list[Modifier] = []
-    while position < len(text):
-        token = _match(_TOKEN, text, position)
-        modifiers.append(_parse_modifier(text, position, token))
-        position += len(token)
-    if len(modifiers) > 1:
-        position = len(base)
-        for modifier in modifiers:
-            if modifier.rule.within and position > len(base):
-                raise _malformed(text, position, f"{modifier.text!r} must come first")
-            if modifier.rule.alone:
-                reason = f"{modifier.symbol!r} must be the only modifier"
-                raise _malformed(
-                    text, position, reason, hint=f"{base}{modifier.symbol}, or leave it out"
-                )
-            position += len(modifier.text)
-    return RefExpression(base, tuple(modifiers))
+    tokens = [*re.compile(_TOKEN).finditer(text, len(base))]
+    modifiers = tuple(_parse_modifier(text, token.start(), token[0]) for token in tokens)
+    for token, modifier in zip(tokens, modifiers, strict=True):
+        if modifier.rule.within and token is not tokens[0]:
+            raise _malformed(text, token.start(), f"{modifier.text!r} must come first")
+        if modifier.rule.alone and len(tokens) > 1:
+            reason = f"{modifier.symbol!r} must be the only modifier"
+            hint = f"{base}{modifier.symbol}, or leave it out"
+            raise _malformed(text, token.start(), reason, hint=hint)
+    return RefExpression(base, modifiers)
 
 
 def _match(pattern: str, text: str, position: int) -> str:
@@ -201,23 +189,18 @@ def _parse_modifier(text: str, position: int, token: str) -> Modifier:
     rule = _RULES[token[0]]
     argument = token[1:]
     if argument and not rule.takes_number:
-        raise _malformed(
-            text, position + 1, f"{rule.symbol!r} takes nothing after it: {argument!r}"
-        )
+        reason = f"{rule.symbol!r} takes nothing after it: {argument!r}"
+        raise _malformed(text, position + 1, reason)
     digits = _match(_NUMBER, argument, 0)
     if digits != argument:
-        raise _malformed(
-            text,
-            position + 1 + len(digits),
-            f"only digits may follow {rule.symbol!r}, not {argument[len(digits) :]!r}",
-        )
+        reason = f"only digits may follow {rule.symbol!r}, not {argument[len(digits) :]!r}"
+        raise _malformed(text, position + 1 + len(digits), reason)
     # Compared by length first: converting a million digits takes a while.
     significant = digits.lstrip("0")
     if len(significant) > len(str(MAX_NUMBER)) or int(significant or 0) > MAX_NUMBER:
         shown = digits if len(digits) <= len(str(MAX_NUMBER)) else f"{len(digits)} digits"
-        raise _malformed(
-            text, position + 1, f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
-        )
+        reason = f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
+        raise _malformed(text, position + 1, reason)
     return Modifier(rule.symbol, int(digits) if digits else 1, token)
 
 
@@ -226,23 +209,16 @@ def _parse_braces(text: str, position: int, token: str) -> Modifier:
     if not closing:
         raise _malformed(text, position, f"no '}}' after {token!r}")
     if rest:
-        raise _malformed(
-            text, position + len(token) - len(rest), f"'@{{…}}' takes nothing after it: {rest!r}"
-        )
+        at = position + len(token) - len(rest)
+        raise _malformed(text, at, f"'@{{…}}' takes nothing after it: {rest!r}")
     if "/" in within:
-        raise _malformed(
-            text,
-            position + 2 + within.index("/"),
-            "no '/' inside the braces, which would end the ref",
-            hint=f"write a date with hyphens: @{{{within.replace('/', '-')}}}",
-        )
-    symbol = next(rule.symbol for rule in MODIFIERS if _fits(rule, within))
-    number = int(within) if symbol == "@{n}" else 1
-    return Modifier(symbol, number, token, within)
-
-
-def _fits(rule: ModifierRule, within: str) -> bool:
-    return bool(rule.within) and bool(re.fullmatch(rule.within, within, re.DOTALL))
+        reason = "no '/' inside the braces, which would end the ref"
+        hint = f"write a date with hyphens: @{{{within.replace('/', '-')}}}"
+        raise _malformed(text, position + 2 + within.index("/"), reason, hint=hint)
+    with_braces = (rule for rule in MODIFIERS if rule.within)
+    fitting = (rule for rule in with_braces if re.fullmatch(rule.within, within, re.DOTALL))
+    symbol = next(fitting).symbol
+    return Modifier(symbol, int(within) if symbol == "@{n}" else 1, token, within)
 
 
 def _malformed(text: str, position: int, reason: str, *, hint: str | None = None) -> UsageError:
@@ -294,14 +270,11 @@ def parse_when(text: str, now: datetime) -> datetime:
         if ago and ago[2] in UNITS:
             return _before(now, int(ago[1]) if ago[1].isdecimal() else 1, *UNITS[ago[2]])
         written = text.strip() if text.isprintable() else ""
-        when = datetime.fromisoformat(re.sub(_OFFSET, _written_closely, written))
+        closely = re.sub(_OFFSET, lambda found: "Z" if "UTC" in found[0] else "", written)
+        when = datetime.fromisoformat(closely)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise UsageError(f"not a time: {text!r}", hint=HINT) from None
-
-
-def _written_closely(found: re.Match[str]) -> str:
-    return "Z" if "UTC" in found[0] else ""
 
 
 def _before(now: datetime, count: int, seconds: int, months: int) -> datetime:

@@ -34,10 +34,7 @@ def iter_merge_bases(
     more commits that only that side reaches. Then every remaining commit is reached by the other
     side alone, or is an ancestor of a base.
     """
-    frontier = _Frontier(reader)
-    frontier.add(get_commit(reader, left), _LEFT)
-    for each in (right, *others):
-        frontier.add(get_commit(reader, each), _RIGHT)
+    frontier = _Frontier(reader, left, right, *others)
     count = frontier.count
     while count[_COMMON] or (count[_LEFT] and count[_RIGHT]):
         commit, reached = frontier.pop()
@@ -57,8 +54,7 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
     if ancestor == descendant:
         return True
     floor = get_commit(reader, ancestor).generation
-    frontier = _Frontier(reader)
-    frontier.add(get_commit(reader, descendant), _LEFT)
+    frontier = _Frontier(reader, descendant)
     while frontier.count[_LEFT]:
         commit, reached = frontier.pop()
         if commit.generation <= floor:
@@ -71,9 +67,7 @@ def is_ancestor(reader: CommitReader, ancestor: CommitId, descendant: CommitId) 
 
 def count_ahead_behind(reader: CommitReader, left: CommitId, right: CommitId) -> tuple[int, int]:
     """Return how many commits only `left` reaches, and how many only `right` reaches."""
-    frontier = _Frontier(reader)
-    frontier.add(get_commit(reader, left), _LEFT)
-    frontier.add(get_commit(reader, right), _RIGHT)
+    frontier = _Frontier(reader, left, right)
     ahead = behind = 0
     while frontier.count[_LEFT] or frontier.count[_RIGHT]:
         commit, reached = frontier.pop()
@@ -90,12 +84,9 @@ def iter_unreached(
 
     Excluded commits that this clone does not have are ignored.
     """
-    frontier = _Frontier(reader)
-    frontier.add(get_commit(reader, start), _LEFT)
-    for commit_id in excluded:
-        commit = reader.find_commit(commit_id)
-        if commit is not None:
-            frontier.add(commit, _RIGHT)
+    frontier = _Frontier(reader, start)
+    for known in filter(None, map(reader.find_commit, excluded)):
+        frontier.add(known, _RIGHT)
     while frontier.count[_LEFT]:
         commit, reached = frontier.pop()
         if reached == _LEFT:
@@ -138,12 +129,15 @@ class _Frontier:
     were visited before it. So visited commits need not be kept.
     """
 
-    def __init__(self, reader: CommitReader) -> None:
+    def __init__(self, reader: CommitReader, left: CommitId, *rights: CommitId) -> None:
         self._reader = reader
         self._heap: list[tuple[int, float, CommitId]] = []
         self._found: dict[CommitId, tuple[Commit, int]] = {}
         self.count = [0] * ((_COMMON | _BELOW) + 1)
         """Number of commits in the frontier, by how they were reached."""
+        self.add(get_commit(reader, left), _LEFT)
+        for each in rights:
+            self.add(get_commit(reader, each), _RIGHT)
 
     def add(self, commit: Commit, reached: int) -> None:
         """Add a commit, or record another way to reach a commit that is already in the frontier."""

@@ -96,10 +96,8 @@ def _tag_faults(name: str) -> Iterator[tuple[str, str]]:
         elif char in _RESERVED_IN_TAGS:
             yield f"{char!r} cannot be in it", f"no {' '.join(_RESERVED_IN_TAGS)} in a tag"
         elif _is_unprintable(char):
-            yield (
-                f"{char!r} cannot be in it",
-                "no white space, control characters or undecodable bytes in a tag",
-            )
+            rule = "no white space, control characters or undecodable bytes in a tag"
+            yield f"{char!r} cannot be in it", rule
     if ".." in name:
         yield "'..' cannot be in it", "single dots only, and none at the end"
     for end in (".", ".lock"):

@@ -11,15 +11,18 @@ branch or tag that a later version added are kept when this version rewrites the
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from lakecli.base.ids import MalformedId
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
 from lakecli.kv.store_errors import malformed
+
+N = TypeVar("N", bound=str)
+R = TypeVar("R")
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Maximum size of a branch's or tag's name in bytes; the rest of the key is the UUID."""
@@ -81,12 +84,12 @@ class RefStore:
     def find_branch(self, name: str) -> Branch | None:
         """Return a branch, or ``None`` if it does not exist."""
         data = self._find(Table.BRANCHES, name)
-        return None if data is None else _load_branch(name, data)
+        return None if data is None else _load(name, data, _branch_of)
 
     def iter_branches(self, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
         """Yield the branches whose names start with `prefix` and sort after `after`."""
         for name, data in self._scan(Table.BRANCHES, prefix, after):
-            yield _load_branch(name, data)
+            yield _load(name, data, _branch_of)
 
     def put_branch(self, branch: Branch) -> None:
         """Create or replace a branch; fields that this version does not know are kept."""
@@ -99,12 +102,12 @@ class RefStore:
     def find_tag(self, name: str) -> Tag | None:
         """Return a tag, or ``None`` if it does not exist."""
         data = self._find(Table.TAGS, name)
-        return None if data is None else _load_tag(name, data)
+        return None if data is None else _load(name, data, _tag_of)
 
     def iter_tags(self, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
         """Yield the tags whose names start with `prefix` and sort after `after`."""
         for name, data in self._scan(Table.TAGS, prefix, after):
-            yield _load_tag(name, data)
+            yield _load(name, data, _tag_of)
 
     def put_tag(self, tag: Tag) -> None:
         """Create or replace a tag; fields that this version does not know are kept."""
@@ -131,7 +134,7 @@ class RefStore:
         if len(id) != _ID_SIZE or not _DIGITS.issuperset(id):
             return None
         data = self._txn.get(Table.COMMITS, self._repository + bytes.fromhex(id))
-        return None if data is None else _load_commit(id, data)
+        return None if data is None else _load(id, data, _commit_of)
 
     def get_commit(self, id: CommitId) -> Commit:
         """Return a commit; raise `NotFound` if this clone does not have it."""
@@ -172,7 +175,7 @@ class RefStore:
         """Yield all commits, by ascending ID."""
         cut = len(self._repository)
         for key, data in self._txn.scan(Table.COMMITS, prefix=self._repository):
-            yield _load_commit(CommitId(key[cut:].hex()), data)
+            yield _load(CommitId(key[cut:].hex()), data, _commit_of)
 
     def _find(self, table: Table, name: str) -> bytes | None:
         key = _encode(name)
@@ -194,7 +197,7 @@ class RefStore:
             raise UsageError(f"name of {len(key)} bytes: {ref.name[:40]!r}", hint=hint)
         present = self._txn.get(table, self._repository + key)
         if present is not None:
-            fields = {**_parse(present, ref.name), **fields}
+            fields = _load(ref.name, present, lambda _, known: {**known, **fields})
         self._txn.for_writing().put(table, self._repository + key, _dump(fields))
 
     def _delete(self, table: Table, name: str) -> bool:
@@ -220,52 +223,36 @@ def _dump(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
 
-def _parse(data: bytes, name: str) -> dict[str, Any]:
+def _load(name: N, data: bytes, read: Callable[[N, dict[str, Any]], R]) -> R:
+    """Parse a record, and return what `read` makes of its name and its fields."""
     try:
-        fields: dict[str, Any] = json.loads(data)
-    except ValueError as error:
-        raise _damaged(name) from error
-    return fields
-
-
-def _load_branch(name: str, data: bytes) -> Branch:
-    fields = _parse(data, name)
-    try:
-        newest, *sealed = (
-            StagingToken(bytes.fromhex(token))
-            for token in (fields["staging_token"], *fields["sealed_tokens"])
-        )
-        return Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
+        return read(name, json.loads(data))
     except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
-        raise _damaged(name) from error
+        raise malformed(f"a record in the local store is not valid: {name}") from error
 
 
-def _load_tag(name: str, data: bytes) -> Tag:
-    fields = _parse(data, name)
-    try:
-        return Tag(name, CommitId(fields["commit_id"]))
-    except (KeyError, TypeError, MalformedId) as error:
-        raise _damaged(name) from error
+def _branch_of(name: str, fields: dict[str, Any]) -> Branch:
+    newest, *sealed = (
+        StagingToken(bytes.fromhex(token))
+        for token in (fields["staging_token"], *fields["sealed_tokens"])
+    )
+    return Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
 
 
-def _load_commit(id: CommitId, data: bytes) -> Commit:
-    fields = _parse(data, id)
-    try:
-        return Commit(
-            id=id,
-            parents=tuple([CommitId(parent) for parent in fields["parents"]]),
-            metarange_id=MetarangeId(fields["metarange_id"]),
-            message=fields["message"],
-            committer=fields["committer"],
-            created_at=datetime.fromtimestamp(fields["created_at"], UTC),
-            metadata=fields["metadata"],
-            generation=fields["generation"],
-            nanoseconds=fields.get("nanoseconds", 0),
-            version=fields.get("version", 1),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError, MalformedId) as error:
-        raise _damaged(id) from error
+def _tag_of(name: str, fields: dict[str, Any]) -> Tag:
+    return Tag(name, CommitId(fields["commit_id"]))
 
 
-def _damaged(name: str) -> IntegrityError:
-    return malformed(f"a record in the local store is not valid: {name}")
+def _commit_of(id: CommitId, fields: dict[str, Any]) -> Commit:
+    return Commit(
+        id=id,
+        parents=tuple([CommitId(parent) for parent in fields["parents"]]),
+        metarange_id=MetarangeId(fields["metarange_id"]),
+        message=fields["message"],
+        committer=fields["committer"],
+        created_at=datetime.fromtimestamp(fields["created_at"], UTC),
+        metadata=fields["metadata"],
+        generation=fields["generation"],
+        nanoseconds=fields.get("nanoseconds", 0),
+        version=fields.get("version", 1),
+    )
