@@ -18,7 +18,7 @@ initialises the lock file, while the lock is still held.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from stat import S_IMODE
 
@@ -26,10 +26,9 @@ import lmdb
 
 from lakecli.base.directories import StrPath, make_private
 from lakecli.errors import IntegrityError
-from lakecli.kv import lmdb_environment
+from lakecli.kv import lmdb_environment, store_errors
 from lakecli.kv.lmdb_environment import DATA_FILE, DEFAULT_MAP_SIZE
 from lakecli.kv.sentinel import Sentinel
-from lakecli.kv.store_errors import from_lmdb, from_os, store_in_use
 
 
 @contextmanager
@@ -39,25 +38,18 @@ def alone(directory: StrPath) -> Iterator[int]:
     Raises:
         Refused: the store is open, in this process or in another one.
     """
-    try:
+    with store_errors.converting(directory):
         make_private(directory)
         with lmdb_environment.opening(directory) as is_open:
             if is_open:  # closing the lock file would release this process's LMDB locks
-                raise store_in_use(directory)
-            sentinel = Sentinel(directory)
-            try:
+                raise store_errors.store_in_use(directory)
+            with closing(Sentinel(directory)) as sentinel:
                 if not sentinel.is_alone:
-                    raise store_in_use(directory)
+                    raise store_errors.store_in_use(directory)
                 lmdb_environment.check_file(directory, sentinel)
                 sentinel.begin_rewrite()
                 with _locked(directory) as lock_file:
                     yield lock_file
-            finally:
-                sentinel.close()
-    except lmdb.Error as error:
-        raise from_lmdb(error, directory) from error
-    except OSError as error:
-        raise from_os(error, directory) from error
 
 
 @contextmanager
@@ -69,7 +61,7 @@ def _locked(directory: StrPath) -> Iterator[int]:
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
         except (BlockingIOError, PermissionError):
-            raise store_in_use(directory) from None
+            raise store_errors.store_in_use(directory) from None
         yield descriptor
     finally:
         os.close(descriptor)

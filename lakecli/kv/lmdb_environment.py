@@ -88,7 +88,6 @@ class LmdbEnvironment:
         The reference is weak because an interrupt may arrive before any code can end the
         transaction.
         """
-        self.lmdb_error = lmdb.Error
         self._lmdb = lmdb_env
         self._sentinel = sentinel
         self._file = os.open(f"{directory}/{DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
@@ -115,7 +114,7 @@ class LmdbEnvironment:
             raise LakeError("a write transaction inside another would wait for itself")
         try:
             txn = self._lmdb.begin(write=write)
-        except self.lmdb_error as error:
+        except lmdb.Error as error:
             raise self.translate(error) from error
         try:
             self.check_schema(txn)
@@ -147,7 +146,7 @@ class LmdbEnvironment:
         self._writer = None  # before the next writer can set it
         try:
             txn.commit()
-        except self.lmdb_error as error:
+        except lmdb.Error as error:
             raise self.translate(error) from error
         with suppress(OSError):  # the disk may be full
             grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
@@ -206,7 +205,7 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
     Raises:
         LakeError: the errors that `lakecli.kv.local_store.LocalStore.open` lists.
     """
-    try:
+    with store_errors.converting(directory):
         make_private(directory)
         status = os.stat(directory)
         identity = (status.st_dev, status.st_ino)
@@ -220,10 +219,6 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
             shared.check_process()
             shared.handles += 1
             return shared
-    except lmdb.Error as error:
-        raise store_errors.from_lmdb(error, directory) from error
-    except OSError as error:
-        raise store_errors.from_os(error, directory) from error
 
 
 @contextmanager
@@ -415,17 +410,14 @@ def find_damage(directory: StrPath, *, may_be_short: bool) -> str | None:
         if pause:
             sleep(pause)
         try:
-            descriptor = os.open(f"{directory}/{DATA_FILE}", os.O_RDWR | os.O_CLOEXEC)
+            with open(f"{directory}/{DATA_FILE}", "r+b", buffering=0) as file:
+                _check_pages(file.fileno(), may_be_short=may_be_short)
         except FileNotFoundError:
             return None
-        try:
-            _check_pages(descriptor, may_be_short=may_be_short)
         except _DamageError as error:
             problem = str(error)
         else:
             return None
-        finally:
-            os.close(descriptor)
     return problem
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, TypeVar
 
 import lmdb
 
@@ -35,6 +35,8 @@ from lakecli.base.directories import StrPath
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.kv import lmdb_environment
 from lakecli.kv.lmdb_environment import LmdbEnvironment
+
+V = TypeVar("V")
 
 MAX_KEY_SIZE: Final = 510
 """Largest size of a key, in bytes. `put_paths` stores longer paths."""
@@ -216,7 +218,7 @@ class ReadTransaction:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """End the transaction; convert an LMDB error that the block raised to a lakecli error."""
         self._txn.abort()
-        if isinstance(error, self._environment.lmdb_error):
+        if isinstance(error, lmdb.Error):
             raise self._environment.translate(error) from error
 
     @property
@@ -468,6 +470,24 @@ def _path_batches(
                 yield [(lead + path, value)]
                 continue
             yield from behind(path[:CHUNK], value, b"")
+
+
+def put_over(
+    newer: Iterator[tuple[bytes, V]], older: Iterator[tuple[bytes, V]]
+) -> Iterator[tuple[bytes, V]]:
+    """Yield the records of two layers in path order; at equal paths only the newer record."""
+    below = next(older, None)
+    for record in newer:
+        path = record[0]
+        while below is not None and below[0] < path:
+            yield below
+            below = next(older, None)
+        if below is not None and below[0] == path:
+            below = next(older, None)
+        yield record
+    if below is not None:
+        yield below
+        yield from older
 
 
 def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None) -> int:

@@ -24,8 +24,8 @@ operation. Staged records are read from the images of the newer operations, whic
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from heapq import merge
-from itertools import chain, groupby, islice
+from functools import reduce
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from lakecli.base.identity import blake3_of
@@ -33,7 +33,14 @@ from lakecli.base.model import NO_METADATA, CommitId, RefKind
 from lakecli.errors import LakeError, NotFound
 from lakecli.kv import local_store
 from lakecli.kv.lmdb_environment import LmdbEnvironment
-from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, owner_key
+from lakecli.kv.local_store import (
+    ReadTransaction,
+    Record,
+    Table,
+    WriteTransaction,
+    owner_key,
+    put_over,
+)
 from lakecli.kv.store_errors import malformed
 
 _COUNTER: Final = b"n"
@@ -317,11 +324,9 @@ def _image_owner(id: bytes, token: bytes) -> bytes:
 
 def _dump(operation: Operation) -> bytes:
     fields = {
+        **operation._asdict(),
         "id": operation.id.hex(),
-        "sequence": operation.sequence,
         "at": int(operation.at.timestamp()),
-        "command": operation.command,
-        "kind": operation.kind,
         "refs": [
             {"kind": ref.kind, "name": ref.name, "before": ref.before, "after": ref.after}
             | ({"local": True} if ref.is_local else {})
@@ -332,9 +337,14 @@ def _dump(operation: Operation) -> bytes:
         ],
         "sealed": [token.hex() for token in operation.sealed],
         "metadata": dict(operation.metadata),
-        "parts": operation.parts,
     }
+    del fields["repository"]  # it is in the key
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
+
+
+def _load_change(ref: Mapping[str, Any]) -> RefChange:
+    records = ref["before"], ref["after"]
+    return RefChange(RefKind(ref["kind"]), ref["name"], *records, ref.get("local", False))
 
 
 def _load(repository: bytes, data: bytes) -> Operation:
@@ -346,16 +356,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
             at=datetime.fromtimestamp(fields["at"], UTC),
             command=fields["command"],
             kind=fields["kind"],
-            refs=tuple(
-                RefChange(
-                    RefKind(ref["kind"]),
-                    ref["name"],
-                    before=ref["before"],
-                    after=ref["after"],
-                    is_local=ref.get("local", False),
-                )
-                for ref in fields["refs"]
-            ),
+            refs=tuple(map(_load_change, fields["refs"])),
             staging=tuple(
                 StagingChange(change["branch"], bytes.fromhex(change["token"]))
                 for change in fields["staging"]
@@ -462,7 +463,7 @@ class PastTransaction(ReadTransaction):
         changed = sorted(
             (key, value) for key, value in rows.items() if key.startswith(prefix) and key >= start
         )
-        found = _overlay(changed, present)
+        found = _existing(put_over(iter(changed), present))
         while batch := list(islice(found, _BATCH)):
             yield [(key[cut:], value) for key, value in batch]
 
@@ -509,38 +510,17 @@ class PastStaging:
 
     def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
         """Yield (path, staged record) under `prefix` from `start` on, in path order."""
-        present = local_store.scan_paths(
+        present: Iterator[tuple[bytes, bytes | None]] = local_store.scan_paths(
             self._txn, Table.STAGING, token, start=start, prefix=prefix
         )
-        ids = self._writers.get(token)
-        if not ids:
-            return present
+        ids = self._writers.get(token, [])
+        newest_first = reversed(ids)
         images = [
-            _ranked(iter_images(self._txn, id_, token, start=start, prefix=prefix), rank)
-            for rank, id_ in enumerate(ids)
+            iter_images(self._txn, id_, token, start=start, prefix=prefix) for id_ in newest_first
         ]
-        return _first_of_each(merge(*images, _ranked(present, len(ids)), key=lambda item: item[:2]))
+        return _existing(reduce(lambda older, newer: put_over(newer, older), images, present))
 
 
-_Ranked = tuple[bytes, int, bytes | None]
-"""A path, the rank of its record, and the record."""
-
-
-def _ranked(records: Iterable[tuple[bytes, bytes | None]], rank: int) -> Iterator[_Ranked]:
-    return ((path, rank, value) for path, value in records)
-
-
-def _first_of_each(records: Iterator[_Ranked]) -> Iterator[Record]:
-    """Yield the first record of each path; skip paths whose first record is ``None``."""
-    for path, group in groupby(records, key=lambda item: item[0]):
-        value = next(group)[2]
-        if value is not None:
-            yield path, value
-
-
-def _overlay(
-    changed: Iterable[tuple[bytes, bytes | None]], present: Iterable[Record]
-) -> Iterator[Record]:
-    """Merge two sorted streams: `changed` replaces records of `present`; ``None`` removes them."""
-    both = merge(_ranked(changed, 0), _ranked(present, 1), key=lambda item: item[:2])
-    return _first_of_each(both)
+def _existing(records: Iterator[tuple[bytes, bytes | None]]) -> Iterator[Record]:
+    """Skip the paths without a record."""
+    return ((path, value) for path, value in records if value is not None)

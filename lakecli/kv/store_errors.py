@@ -2,6 +2,8 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import lmdb
 
@@ -10,7 +12,6 @@ from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Refused, Unreachable
 
 HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
-UPGRADE_HINT = "upgrade lakecli, or set LAKECLI_HOME to another directory"
 
 _LIMITS = (
     (
@@ -50,6 +51,17 @@ _DAMAGED = (
 )
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EISDIR)
+
+
+@contextmanager
+def converting(directory: StrPath) -> Iterator[None]:
+    """Convert errors of LMDB and of the operating system for the store in `directory`."""
+    try:
+        yield
+    except lmdb.Error as error:
+        raise from_lmdb(error, directory) from error
+    except OSError as error:
+        raise from_os(error, directory) from error
 
 
 def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
@@ -96,8 +108,8 @@ def no_address_space(directory: StrPath) -> Unreachable:
 
 def newer_store(directory: StrPath) -> Refused:
     """Return the error for a store that a newer version of lakecli wrote."""
-    hint = UPGRADE_HINT
-    return Refused(f"the local store was written by a newer lakecli: {directory}", hint=hint)
+    what = f"the local store was written by a newer lakecli: {directory}"
+    return Refused(what, hint="upgrade lakecli, or set LAKECLI_HOME to another directory")
 
 
 def damaged_store(directory: StrPath, reason: str) -> IntegrityError:
@@ -139,9 +151,8 @@ def _from_errno(number: int | None, reason: str, directory: StrPath) -> LakeErro
         hint = "check whether the disk is full or failing; nothing was changed"
         return Unreachable(f"the disk failed to write to the local store: {directory}", hint=hint)
     if number in _FORBIDDEN:
-        return PermissionDenied(
-            f"cannot write to the local store: {reason.lower()}: {directory}", hint=HOME_HINT
-        )
+        what = f"cannot write to the local store: {reason.lower()}: {directory}"
+        return PermissionDenied(what, hint=HOME_HINT)
     if number in MACHINE_HINTS:
         hint = MACHINE_HINTS[number]
         return Unreachable(f"cannot use the local store: {reason.lower()}: {directory}", hint=hint)

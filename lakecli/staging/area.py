@@ -1,6 +1,6 @@
 """Staging areas: uncommitted writes to branches, by staging token and path.
 
-`overlay` and `put_over` merge layers of records into one sorted view; the newest layer is on top.
+`scan_newest` and `overlay` merge layers of records into one sorted view; the newest is on top.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Final, NewType
 
 from lakecli.base.model import Branch, StagingToken
 from lakecli.kv import local_store
-from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, delete_path
+from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, put_over
 
 ClaimedValue = NewType("ClaimedValue", bytes)
 """An encoded entry whose object is in the bucket and protected from garbage collection by a claim,
@@ -36,7 +36,7 @@ def put_many(
 
 def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
     """Delete the record staged at a path; return whether it existed."""
-    return delete_path(txn, Table.STAGING, token, path)
+    return local_store.delete_path(txn, Table.STAGING, token, path)
 
 
 def scan(
@@ -94,19 +94,3 @@ def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[R
     if first is None:
         return committed
     return (record for record in put_over(chain((first,), staged), committed) if record[1])
-
-
-def put_over(newer: Iterator[Record], older: Iterator[Record]) -> Iterator[Record]:
-    """Yield the records of two layers in path order; at equal paths only the newer record."""
-    below = next(older, None)
-    for record in newer:
-        path = record[0]
-        while below is not None and below[0] < path:
-            yield below
-            below = next(older, None)
-        if below is not None and below[0] == path:
-            below = next(older, None)
-        yield record
-    if below is not None:
-        yield below
-        yield from older

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, RefKind, StagingToken
 from lakecli.errors import NotFound
-from lakecli.kv.local_store import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction, put_over
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
 from lakecli.repository.readable import Refs
@@ -134,7 +134,7 @@ class View:
         if not self.above:
             return stored
         wanted = (each for each in list(self.above.items()) if each[0].startswith(prefix))
-        return area.put_over(iter(sorted(each for each in wanted if each[0] >= start)), stored)
+        return put_over(iter(sorted(each for each in wanted if each[0] >= start)), stored)
 
 
 def no_such_path(
