@@ -28,7 +28,7 @@ from lakecli.committed.metaranges import Metarange, RangeRecord, check_described
 from lakecli.committed.outline import Columns, Copied, OutlinedBlocks, decode_outline, outline_of
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
-from lakecli.sstable.directory import TAIL_SIZE, Directory, ReadableFile, Source
+from lakecli.sstable.directory import TAIL_SIZE, ReadableFile, Source
 from lakecli.sstable.reader import BytesSource, CorruptTable, KeyLookup, SSTable
 from lakecli.stores.contract import Guard, ObjectNotFound, ObjectStore, WriteBatch, get_bounded
 
@@ -216,18 +216,18 @@ class TreeStore:
         key = layout.sstable_key(record.id)
         size = record.size if is_exact else self._size_of(key)
         try:
-            directory = Directory(RemoteSource(self.store, key, size=size))
+            found = KeyLookup(RemoteSource(self.store, key, size=size))
         except CorruptTable:
             # The bucket may hold another writer's copy of this range, of another size.
             actual = self._size_of(key)
             if actual == size:
                 raise
-            directory = Directory(RemoteSource(self.store, key, size=actual))
-        check_described(directory, record)
-        tail = directory.tail
-        if directory.size - directory.data_size <= _MOST_HELD:
-            tail.hold(directory.data_size)
-        return KeyLookup(directory, tail), tier
+            found = KeyLookup(RemoteSource(self.store, key, size=actual))
+        check_described(found, record)
+        found.source = found.tail
+        if found.size - found.data_size <= _MOST_HELD:
+            found.tail.hold(found.data_size)
+        return found.shrink(), tier
 
     def open_copy(self, record: RangeRecord) -> KeyLookup | None:
         """Open this machine's copy of a range for point reads; ``None`` if there is no copy."""
@@ -286,9 +286,8 @@ class TreeStore:
             return None
         self.reads[DISK] += 1
         blocks = OutlinedBlocks(outline, PathSource(key, path).read, partial(self._reload, tree))
-        return Metarange(
-            tree, blocks.keys, blocks.values, range_entries=outline.range_entries, blocks=blocks
-        )
+        cut = outline.range_entries
+        return Metarange(tree, blocks.keys, blocks.values, range_entries=cut, blocks=blocks)
 
     def _load_metarange(self, tree: MetarangeId) -> Metarange:
         """Read and verify a whole metarange, and save its outline for later reads."""
@@ -421,16 +420,15 @@ class TreeStore:
         path = self.store.local_path(key) if cache is None else cache.find(record.id)
         if path is None:
             return None
-        source = PathSource(key, path)
         try:
-            directory = Directory(source, tail_size=_LOCAL_TAIL_SIZE)
-            check_described(directory, record)
+            found = KeyLookup(PathSource(key, path), tail_size=_LOCAL_TAIL_SIZE)
+            check_described(found, record)
         except (OSError, IntegrityError):
             if cache is None:
                 raise
             cache.drop(record.id)
             return None
-        return KeyLookup(directory, source)
+        return found.shrink()
 
     def _get(self, key: str) -> bytes:
         try:
@@ -447,7 +445,7 @@ class TreeStore:
 
 def in_memory(table: SSTable) -> KeyLookup:
     """Open a table whose bytes are all in memory for point reads; the index is not decoded."""
-    return KeyLookup(Directory(table.source), table.source)
+    return KeyLookup(table.source).shrink()
 
 
 def bytes_of(path: str) -> bytes:

@@ -38,13 +38,9 @@ _SNAPPY = bytes((file_format.STORED_SNAPPY,))
 
 def seal(payload: bytes, *, compress: bool) -> bytes:
     """Return the stored form of a block, compressed only if that saves more than an eighth."""
-    typed = b""
-    if compress:
-        packed = snappy.compress_raw(payload)
-        if len(packed) < len(payload) - len(payload) // 8:
-            typed = bytes(packed) + _SNAPPY
-    if not typed:
-        typed = payload + _RAW
+    packed = bytes(snappy.compress_raw(payload)) if compress else payload
+    is_packed = len(packed) < len(payload) - len(payload) // 8
+    typed = packed + _SNAPPY if is_packed else payload + _RAW
     return typed + _pack_u32(_masked(crc32c(typed)))
 
 
@@ -337,11 +333,9 @@ class Run(NamedTuple):
             index_key(key, self.keys[end - 1])
             for key, end in zip(self.separators[first:last], self.ends[first:last], strict=True)
         ]
-        key_size, value_size = sum(map(len, keys)), sum(map(len, values))
-        stored = self.stored(first, last)
-        return CopiedBlocks(
-            keys, len(keys), key_size, value_size, separators, self.sizes[first:last], stored
-        )
+        totals = len(keys), sum(map(len, keys)), sum(map(len, values))
+        sizes, stored = self.sizes[first:last], self.stored(first, last)
+        return CopiedBlocks(keys, *totals, separators, sizes, stored)
 
     def stored(self, first: int, last: int) -> list[memoryview]:
         """Return the stored blocks from `first` to before `last`; without gaps, as one piece."""

@@ -1,7 +1,7 @@
 """The end of a file: its footer, its properties, and the index of its data blocks.
 
 A `Directory` reads all of these except the partitions of a two-level index. The index is searched
-in its stored form (`search_index`), or decoded completely (`Directory.blocks`). Every defect of a
+in its stored form (`search_index`), or decoded completely (`Directory.index`). Every defect of a
 file raises `CorruptTable`, which names the file and the offset.
 """
 
@@ -160,7 +160,7 @@ class Directory:
         except Malformed as error:
             raise file_format.CorruptTable(tail.name, at, str(error)) from None
 
-    def blocks(self) -> Blocks:
+    def index(self) -> Blocks:
         """Decode the whole index."""
         at, end = self.top_offset, self.top_offset if self.is_deep else self.data_size
         try:
@@ -261,9 +261,8 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
         raise Malformed("an index without entries")
     if len(keys) > limit:
         raise Malformed(f"more than {limit} entries")
-    blocks = Blocks(
-        keys, numbers[0::2], [size + file_format.BLOCK_TRAILER_SIZE for size in numbers[1::2]]
-    )
+    sizes = [size + file_format.BLOCK_TRAILER_SIZE for size in numbers[1::2]]
+    blocks = Blocks(keys, numbers[0::2], sizes)
     for offset, size in zip(blocks.offsets, blocks.sizes, strict=True):
         if offset < start or offset + size > end:
             what = f"offset {offset}, {size - file_format.BLOCK_TRAILER_SIZE} bytes"

@@ -112,11 +112,11 @@ class CorruptTable(IntegrityError):
         offset: where the damaged part begins in the file.
     """
 
+    _text = "damaged SSTable {} at offset {}: {}"
+    _hint = "see what it affects: `fsck REPOSITORY`"
+
     def __init__(self, name: str, offset: int, what: str) -> None:
-        super().__init__(
-            f"damaged SSTable {name} at offset {offset}: {what}",
-            hint="see what it affects: `fsck REPOSITORY`",
-        )
+        super().__init__(self._text.format(name, offset, what), hint=self._hint)
         self.name = name
         self.offset = offset
 
@@ -124,11 +124,8 @@ class CorruptTable(IntegrityError):
 class UnknownTableFormat(CorruptTable):
     """The footer of a file has another format: a newer one, or the format of another program."""
 
-    def __init__(self, name: str, offset: int, what: str) -> None:
-        super().__init__(name, offset, what)
-        self.message = f"{name} is not an SSTable that this lakecli reads, offset {offset}: {what}"
-        self.args = (self.message,)
-        self.hint = "update lakecli if a newer one wrote it; see what it affects: `fsck REPOSITORY`"
+    _text = "{} is not an SSTable that this lakecli reads, offset {}: {}"
+    _hint = "update lakecli if a newer one wrote it; see what it affects: `fsck REPOSITORY`"
 
 
 MAX_COMPONENT_SIZE: Final = 640 << 16

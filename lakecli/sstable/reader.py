@@ -14,6 +14,7 @@ from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import RUN_SIZE, Run, decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import (
+    TAIL_SIZE,
     BytesSource,
     Directory,
     Handle,
@@ -54,7 +55,7 @@ def decode_block(stored: bytes) -> Block:
     return Block(*(decode_records(payload) if found is None else found))
 
 
-class KeyLookup:
+class KeyLookup(Directory):
     """An open table for looking up single keys.
 
     Safe to share between threads if its source is.
@@ -63,37 +64,18 @@ class KeyLookup:
         source: the file; the caller closes it.
 
     Attributes:
-        name: the name of the file, for error messages.
-        size: size of the file in bytes.
-        count: the number of records.
-        block_count: the number of data blocks.
-        data_size: the offset where the data blocks end.
-        top: the payload of the index, or of the index of its partitions.
-        is_deep: whether the index has partitions.
+        source: the file from which blocks are read.
     """
 
-    __slots__ = (
-        "_top_offset",
-        "block_count",
-        "count",
-        "data_size",
-        "is_deep",
-        "name",
-        "size",
-        "source",
-        "top",
-    )
-
-    def __init__(self, directory: Directory, source: Source) -> None:
+    def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
+        super().__init__(source, tail_size=tail_size)
         self.source = source
-        self.name = directory.name
-        self.size = directory.size
-        self.count = directory.count
-        self.block_count = directory.block_count
-        self.top = directory.top
-        self.is_deep = directory.is_deep
-        self._top_offset = directory.top_offset
-        self.data_size = directory.data_size
+
+    def shrink(self) -> Self:
+        """Drop from memory what only opening the table needs, and return the table."""
+        self.properties = {}
+        del self.tail
+        return self
 
     def get(self, key: bytes, file: ReadableFile | None = None) -> bytes | None:
         """Return the value of `key`, or ``None``; read at most one block of each level.
@@ -103,7 +85,7 @@ class KeyLookup:
         """
         core = native.core()
         if core is not None and file is not None and file.descriptor >= 0:
-            ends = self._top_offset if self.is_deep else 0, self.data_size
+            ends = self.top_offset if self.is_deep else 0, self.data_size
             value = core.find_in_file(file.descriptor, self.top, *ends, key)
             if value is not NotImplemented:
                 found: bytes | None = value
@@ -113,7 +95,7 @@ class KeyLookup:
 
     def locate(self, file: ReadableFile, key: bytes) -> Handle | None:
         """Return the location of the block that may contain a key, or ``None``."""
-        at, index = self._top_offset, self.top
+        at, index = self.top_offset, self.top
         try:
             if self.is_deep:
                 handle = search_index(index, key, end=at)
@@ -172,18 +154,16 @@ class SSTable(KeyLookup):
         source: the file; the caller closes it.
 
     Attributes:
-        properties: RocksDB's and the user's properties, by name.
         separators: ascending keys, one for each data block: at least the last key of the block, and
             less than the first key of the next block.
         offsets: where each data block begins.
     """
 
     def __init__(self, source: Source) -> None:
-        directory = Directory(source)
-        directory.tail.hold(directory.data_size)
-        super().__init__(directory, source)
-        self.properties = directory.properties
-        self.separators, self.offsets, self._sizes = directory.blocks()
+        super().__init__(source)
+        self.tail.hold(self.data_size)
+        self.separators, self.offsets, self._sizes = self.index()
+        del self.tail
         self._read = source.read
 
     def find_block(self, key: bytes) -> int:

@@ -223,9 +223,8 @@ class TableWriter:
 
     def _take(self, keys: Sequence[bytes]) -> None:
         """Check that the keys of new records ascend, and count them."""
-        if (self.count and keys[0] <= self.max_key) or not all(
-            map(lt, keys, islice(keys, 1, None))
-        ):
+        are_sorted = all(map(lt, keys, islice(keys, 1, None)))
+        if not are_sorted or (self.count and keys[0] <= self.max_key):
             raise ValueError("keys that are not in ascending order")
         if not self.count:
             self.min_key = keys[0]
@@ -275,7 +274,7 @@ def separator(last: bytes, following: bytes | None) -> bytes:
     Args:
         following: user key of the next record, or ``None`` at the end of the table.
     """
-    short = _successor(last) if following is None else _between(last, following)
+    short = _incremented(last) if following is None else _between(last, following)
     if len(short) <= len(last) and short > last:
         return short + file_format.SEPARATOR_TRAILER
     return last + file_format.RECORD_TRAILER
@@ -292,18 +291,17 @@ def _between(last: bytes, following: bytes) -> bytes:
     byte = last[at]
     if at < len(following) - 1 or byte + 1 < following[at]:
         return last[:at] + bytes((byte + 1,))
-    for position in range(at + 1, len(last)):
-        if last[position] != 0xFF:  # noqa: PLR2004 - a byte that cannot be incremented
-            return last[:position] + bytes((last[position] + 1,))
-    return last
+    return _incremented(last, at + 1)
 
 
-def _successor(last: bytes) -> bytes:
-    """Shorten `last` to a key that is greater than every key starting with `last`."""
-    for position, byte in enumerate(last):
-        if byte != 0xFF:  # noqa: PLR2004 - a byte that cannot be incremented
-            return last[:position] + bytes((byte + 1,))
-    return last
+def _incremented(last: bytes, start: int = 0) -> bytes:
+    """Return a shorter key above `last`, made by incrementing one byte at or after `start`.
+
+    If no byte can be incremented, return `last`.
+    """
+    rest = last[start:]
+    position = len(last) - len(rest.lstrip(b"\xff"))
+    return last[:position] + bytes((last[position] + 1,)) if position < len(last) else last
 
 
 def encode_handle(offset: int, size: int) -> bytes:

@@ -139,7 +139,7 @@ def check_file(core: Core, stored: Sequence[bytes], keys: Sequence[bytes]) -> bo
     lookup = object.__new__(KeyLookup)
     data = b"".join(stored)
     lookup.name, lookup.is_deep, lookup.data_size = "file", len(stored) > 1, len(stored[0])
-    lookup.source, lookup._top_offset = BytesSource("file", data), len(data)
+    lookup.source, lookup.top_offset = BytesSource("file", data), len(data)
     handle = len(data) - len(stored[-1]), len(stored[-1]) - BLOCK_TRAILER_SIZE
     lookup.top = index_of({b"\xff" * 700: handle})
     is_decided = True

@@ -213,7 +213,7 @@ def test_a_whole_index_takes_one_or_two_reads(tail_size: int, reads: int) -> Non
     directory = Directory(source, tail_size=tail_size)
     assert len(source.reads) == 1
     directory.tail.hold(directory.data_size)
-    assert len(directory.blocks().keys) == directory.block_count
+    assert len(directory.index().keys) == directory.block_count
     assert len(source.reads) == reads
     assert sum(source.reads) <= max(tail_size, 30 << 10)
     table = SSTable(source)
