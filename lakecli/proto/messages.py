@@ -24,12 +24,9 @@ _MIN_TAG: Final = 1 << 3
 _MAX_TAG: Final = 2**32 - 1
 _MAX_LENGTH: Final = 2**31 - 1
 
-_VARINT: Final = 0
-_FIXED64: Final = 1
-_LENGTH_DELIMITED: Final = 2
-_START_GROUP: Final = 3
-_END_GROUP: Final = 4
-_FIXED32: Final = 5
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
+"""The wire types."""
+
 _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-MAX_VARINT_SIZE: Final = 10
+MAX_SIZE: Final = 10
 """Largest size of an encoded 64-bit number, in bytes."""
 
 CONTINUES: Final = 0x80
@@ -35,9 +35,7 @@ def encode_varint(value: int) -> bytes:
     return bytes((first, second, third, fourth)) + encode_varint(value >> 28)
 
 
-def decode_varint(
-    data: bytes, position: int, *, max_size: int = MAX_VARINT_SIZE
-) -> tuple[int, int]:
+def decode_varint(data: bytes, position: int, *, max_size: int = MAX_SIZE) -> tuple[int, int]:
     """Decode the number at `position`, padded or not; return it and the position after it.
 
     All seven bits of the tenth byte are used, so the number may exceed 64 bits.
