@@ -60,9 +60,8 @@ def iter_log(
     Raises:
         NotFound: `after` is not in the log.
     """
-    part = _HistoryPart(
-        reader, first_parent, since, None if hidden is None else _Ancestors(reader, hidden)
-    )
+    unwanted = None if hidden is None else _Ancestors(reader, hidden)
+    part = _HistoryPart(reader, first_parent, since, unwanted)
     awaited = after
     for commit in _iter_children_first(part, start):
         if awaited is None:
@@ -128,16 +127,14 @@ class _HistoryPart(NamedTuple):
 class _Newest:
     """A heap entry that orders commits newest first, then by descending ID."""
 
-    __slots__ = ("commit", "time")
+    __slots__ = ("commit", "order")
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
-        self.time = (commit.created_at, commit.nanoseconds)
+        self.order = commit.created_at, commit.nanoseconds, commit.id
 
     def __lt__(self, other: "_Newest") -> bool:
-        if self.time != other.time:
-            return self.time > other.time
-        return self.commit.id > other.commit.id
+        return self.order > other.order
 
 
 class _CountingWalk:
@@ -203,7 +200,7 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
             commit = heappop(ready).commit
         else:
             waiting = (entry for entry in ready if walk.is_ready(entry.commit))
-            highest = max(waiting, key=lambda entry: (entry.commit.generation, entry.time))
+            highest = max(waiting, key=lambda entry: (entry.commit.generation, entry.order))
             ready.remove(highest)
             heapify(ready)
             commit = highest.commit

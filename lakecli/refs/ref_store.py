@@ -145,19 +145,12 @@ class RefStore:
 
     def put_commit(self, commit: Commit) -> None:
         """Write a commit under its ID, which is not verified."""
-        fields = {
-            "parents": commit.parents,
-            "metarange_id": commit.metarange_id,
-            "message": commit.message,
-            "committer": commit.committer,
-            "created_at": int(commit.created_at.timestamp()),
-            "metadata": dict(commit.metadata),
-            "generation": commit.generation,
-        }
-        if commit.nanoseconds:
-            fields["nanoseconds"] = commit.nanoseconds
-        if commit.version != 1:
-            fields["version"] = commit.version
+        fields = commit._asdict()
+        fields["created_at"] = int(commit.created_at.timestamp())
+        fields["metadata"] = dict(commit.metadata)
+        for name, usual in (("id", commit.id), *Commit._field_defaults.items()):
+            if fields[name] == usual:  # the ID is the key; defaults are left out
+                del fields[name]
         key = self._repository + bytes.fromhex(commit.id)
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
