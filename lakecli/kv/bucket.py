@@ -87,11 +87,8 @@ class LocalMove(NamedTuple):
 
     def to_fields(self) -> dict[str, Any]:
         """Return the move as fields to store in an intent."""
-        return {
-            **self._asdict(),
-            "sealed": [token.hex() for token in self.sealed],
-            "left": [token.hex() for token in self.left],
-        }
+        tokens = {"sealed": self.sealed, "left": self.left}
+        return self._asdict() | {name: [each.hex() for each in tokens[name]] for name in tokens}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "LocalMove":
@@ -100,10 +97,8 @@ class LocalMove(NamedTuple):
         Raises:
             ValueError, KeyError, TypeError: the fields are not valid.
         """
-        sealed, left = (
-            tuple(StagingToken(bytes.fromhex(token)) for token in fields[name])
-            for name in ("sealed", "left")
-        )
+        tokens = (map(bytes.fromhex, fields[name]) for name in ("sealed", "left"))
+        sealed, left = (tuple(map(StagingToken, each)) for each in tokens)
         return cls(fields["operation"], sealed, fields["from_staging"], left)
 
 

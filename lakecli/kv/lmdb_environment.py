@@ -350,15 +350,11 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
     Raises:
         lmdb.LockError: the other process uses the store for longer than ten seconds.
     """
-    pauses = iter(_PAUSES)
+    path, pauses = os.fspath(directory), iter(_PAUSES)
     while True:
         try:
             return lmdb.open(
-                os.fspath(directory),
-                map_size=size,
-                max_readers=_MAX_READERS,
-                mode=0o700,
-                sync=durable,
+                path, map_size=size, max_readers=_MAX_READERS, mode=0o700, sync=durable
             )
         except lmdb.LockError:
             pause = next(pauses, None)

@@ -440,9 +440,8 @@ def scan_paths(
 
     Records are read ahead in growing batches; see `ReadTransaction.scan`.
     """
-    return chain.from_iterable(
-        _path_batches(txn, table, owner, start=start, prefix=prefix, lead=b"")
-    )
+    found = _path_batches(txn, table, owner, start=start, prefix=prefix, lead=b"")
+    return chain.from_iterable(found)
 
 
 def _path_batches(

@@ -460,10 +460,8 @@ class PastTransaction(ReadTransaction):
             yield from super().scan_batches(table, prefix=prefix, start=start, cut=cut)
             return
         present = chain.from_iterable(super().scan_batches(table, prefix=prefix, start=start))
-        changed = sorted(
-            (key, value) for key, value in rows.items() if key.startswith(prefix) and key >= start
-        )
-        found = _existing(put_over(iter(changed), present))
+        changed = sorted(key for key in rows if key.startswith(prefix) and key >= start)
+        found = _existing(put_over(((key, rows[key]) for key in changed), present))
         while batch := list(islice(found, _BATCH)):
             yield [(key[cut:], value) for key, value in batch]
 
@@ -514,10 +512,8 @@ class PastStaging:
             self._txn, Table.STAGING, token, start=start, prefix=prefix
         )
         ids = self._writers.get(token, [])
-        newest_first = reversed(ids)
-        images = [
-            iter_images(self._txn, id_, token, start=start, prefix=prefix) for id_ in newest_first
-        ]
+        within = {"start": start, "prefix": prefix}
+        images = [iter_images(self._txn, id_, token, **within) for id_ in reversed(ids)]
         return _existing(reduce(lambda older, newer: put_over(newer, older), images, present))
 
 

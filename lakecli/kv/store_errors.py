@@ -13,33 +13,28 @@ from lakecli.errors import IntegrityError, LakeError, PermissionDenied, Refused,
 
 HOME_HINT = "set LAKECLI_HOME to a directory on a local disk that you may write"
 
-_LIMITS = (
-    (
-        lmdb.MapFullError,
+_LIMITS = {
+    lmdb.MapFullError: (
         "the local store has reached the size of its memory map",
         "nothing was changed; raise this process's limit of address space (ulimit -v)",
     ),
-    (
-        lmdb.MapResizedError,
+    lmdb.MapResizedError: (
         "another process has grown the local store beyond this one's memory map",
         "repeat the command; if it fails again, raise the limit of address space (ulimit -v)",
     ),
-    (
-        lmdb.ReadersFullError,
+    lmdb.ReadersFullError: (
         "too many processes are reading the local store",
         "wait until some of them have ended",
     ),
-    (
-        lmdb.PanicError,
+    lmdb.PanicError: (
         "a write to the local store failed; the store is unchanged",
         "check whether the disk is full or failing, and repeat the command",
     ),
-    (
-        lmdb.TxnFullError,
+    lmdb.TxnFullError: (
         "too many changes at once for the local store",
         "nothing was changed; repeat it in smaller parts",
     ),
-)
+}
 _DAMAGED = (
     lmdb.InvalidError,
     lmdb.CorruptedError,
@@ -66,7 +61,7 @@ def converting(directory: StrPath) -> Iterator[None]:
 
 def from_lmdb(error: lmdb.Error, directory: StrPath) -> LakeError:
     """Convert an LMDB error of the store in `directory` to a lakecli error."""
-    for kind, message, hint in _LIMITS:
+    for kind, (message, hint) in _LIMITS.items():
         if isinstance(error, kind):
             return Unreachable(f"{message}: {directory}", hint=hint)
     if isinstance(error, lmdb.LockError):

@@ -53,11 +53,8 @@ def iter_transfers(txn: ReadTransaction, repository: bytes) -> Iterator[Unfinish
 
 def put_transfer(txn: WriteTransaction, repository: bytes, transfer: UnfinishedTransfer) -> None:
     """Record an upload that was begun."""
-    value = {
-        "upload": transfer.upload,
-        "part_size": transfer.part_size,
-        "started_at": int(transfer.started_at.timestamp()),
-    }
+    at = int(transfer.started_at.timestamp())
+    value = {"upload": transfer.upload, "part_size": transfer.part_size, "started_at": at}
     key = _UPLOAD + repository + bytes.fromhex(transfer.digest)
     txn.put(Table.TRANSFERS, key, json.dumps(value).encode())
 
