@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from struct import Struct
 from typing import Final, Literal
 
@@ -108,12 +109,9 @@ class SstableCache:
         record = _RECORD.pack(*map(reads.__getitem__, _TIERS))
         with suppress(OSError):
             make_private(self._directory)
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, record)
-                size = os.fstat(descriptor).st_size
-            finally:
-                os.close(descriptor)
+            with open(file, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as counts:
+                counts.write(record)
+                size = os.fstat(counts.fileno()).st_size
             if size >= _MAX_SIZE:
                 total = kept_reads(self._directory)
                 with replacing(file, is_durable=False) as written:
@@ -148,19 +146,11 @@ class SstableCache:
             self._size += added
             if self._size <= self._size_limit:
                 return
-        files = []
-        total = 0
-        with os.scandir(self._directory) as entries:
-            for entry in entries:
-                if entry.name == READS_FILE:
-                    continue
-                with suppress(FileNotFoundError):
-                    status = entry.stat()
-                    files.append((status.st_mtime_ns, entry.name, status.st_size))
-                    total += status.st_size
+        found = ((name, status) for name, status in _files(self._directory) if name != READS_FILE)
+        files = [(status.st_mtime_ns, name, status.st_size) for name, status in found]
+        total = sum(size for _, _, size in files)
         if total > self._size_limit:
-            files.sort()
-            for _, name, size in files:
+            for _, name, size in sorted(files):
                 if total <= self._size_limit * _KEPT:
                     break
                 self._used.discard(name)
@@ -201,12 +191,17 @@ def _sealed(path: str, outline: Outlined, secret: bytes) -> Iterator[bytes]:
 
 def size_of(directory: StrPath) -> int:
     """Return the total size of the files in a cache directory; 0 if it cannot be read."""
-    total = 0
-    with suppress(OSError), os.scandir(directory) as entries:
+    with suppress(OSError):
+        return sum(status.st_size for _, status in _files(directory))
+    return 0
+
+
+def _files(directory: StrPath) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the name and the status of each file of a cache directory."""
+    with os.scandir(directory) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                total += entry.stat().st_size
-    return total
+                yield entry.name, entry.stat()
 
 
 Tier = Literal["memory", "disk", "bucket"]

@@ -69,9 +69,8 @@ def check_metarange(trees: TreeStore, tree: MetarangeId) -> tuple[list[RangeReco
             problems.append(Problem(key, error.message))
     problems += [Problem(key, what) for what in _check_records(metarange, records)]
     if len(metarange) != table.count:
-        problems.append(
-            Problem(key, f"{len(metarange)} ranges, but its properties say {table.count}")
-        )
+        what = f"{len(metarange)} ranges, but its properties say {table.count}"
+        problems.append(Problem(key, what))
     if not problems and name_of_table(table, metarange.keys, metarange.values) != tree:
         problems.append(Problem(key, "its name is not the digest of its ranges"))
     return records, problems
@@ -150,10 +149,8 @@ def _check_range_whole(
     if len(keys) != record.count or len(keys) != table.count:
         yield f"{len(keys)} records, but its metarange says {record.count}"
     if keys and (keys[0] != record.min_key or keys[-1] != record.max_key):
-        yield (
-            f"its keys reach from {keys[0]!r} to {keys[-1]!r}, but its metarange says "
-            f"{record.min_key!r} to {record.max_key!r}"
-        )
+        recorded = f"its metarange says {record.min_key!r} to {record.max_key!r}"
+        yield f"its keys reach from {keys[0]!r} to {keys[-1]!r}, but {recorded}"
     try:
         name = name_of_table(table, keys, values)
     except IntegrityError:

@@ -19,7 +19,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -105,15 +105,13 @@ class Decisions:
             OutdatedPlan: lines of the plan do not match the conflicts of this pass; raised at its
                 end.
         """
-        if self.plan is None:
-            yield lambda path, _source, _destination: self._allowed(path, self._choose(path))
-            return
-        with _open(self.plan) as file:
-            plan = _Plan(_read(file, self.plan))
+        with ExitStack() as stack:
+            lines = self.plan and _read(stack.enter_context(_open(self.plan)), self.plan)
+            plan = _Plan(lines or iter(()))
 
             def decide(path: bytes, source: _Value, destination: _Value) -> MergeSide | None:
-                planned = plan.choose(path, source, destination)
-                return self._allowed(path, planned or self._choose(path))
+                side = plan.choose(path, source, destination) or self._choose(path)
+                return side if self.table_logs or not is_table_log(path) else None
 
             yield decide
             plan.finish(may_be_outdated=may_be_outdated)
@@ -127,9 +125,6 @@ class Decisions:
                 if wanted and pattern.levels(components, wanted):
                     return side
         return _WINNERS.get(self.strategy)
-
-    def _allowed(self, path: bytes, side: MergeSide | None) -> MergeSide | None:
-        return side if self.table_logs or not is_table_log(path) else None
 
 
 UNDECIDED: Final = Decisions()
@@ -222,16 +217,13 @@ class _Plan:
         self._next = next(self._lines, None)
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> BinaryIO:
     if not path.is_file():  # it is read several times, so it cannot be a pipe
         raise NotFound(f"no file {path}", hint="write one: `merge --conflicts FILE SOURCE BRANCH`")
     try:
-        file = path.open("rb")
+        return path.open("rb")
     except OSError as error:
         raise PermissionDenied(f"cannot read {path}: {error.strerror}") from error
-    with file:
-        yield file
 
 
 def _read(file: BinaryIO, name: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

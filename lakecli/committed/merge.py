@@ -42,7 +42,7 @@ from lakecli.committed.scan import Cursor, Pair, end_position, iter_pairs, type_
 from lakecli.committed.segments import Segment, Slice, segments
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, is_same
-from lakecli.committed.writer import Application, canonical, find_canonical
+from lakecli.committed.writer import Application, Change, canonical, find_canonical
 from lakecli.errors import ConflictError, IntegrityError
 
 ONE_SIDE: Final = (
@@ -103,9 +103,7 @@ def merge(
     return destination if merged == ours.id else merged
 
 
-def _changes(
-    candidates: "Iterator[Candidate]", decide: Decide, hint: str
-) -> Iterator[tuple[bytes, bytes | None]]:
+def _changes(candidates: "Iterator[Candidate]", decide: Decide, hint: str) -> Iterator[Change]:
     """Yield the paths at which the source wins, with the source's values, in path order."""
     for each in candidates:
         side = MergeSide.SOURCE

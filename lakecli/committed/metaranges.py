@@ -18,7 +18,7 @@ single range while checking its records against its metarange.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
@@ -227,23 +227,21 @@ class Metarange:
         return self.values[position]
 
 
+_WHO_NEEDS_IT: Final = "see which commits and paths need it: `fsck REPOSITORY`"
+
+
 class WrongTable(IntegrityError):
     """A table is a range although a metarange is expected, or the reverse."""
 
     def __init__(self, key: str, kind: str) -> None:
-        super().__init__(
-            f"{key} is not a {kind}", hint="see which commits and paths need it: `fsck REPOSITORY`"
-        )
+        super().__init__(f"{key} is not a {kind}", hint=_WHO_NEEDS_IT)
 
 
 class MisnamedTable(IntegrityError):
     """The name of a well-formed table is not the digest of its records."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(
-            f"{key}: its name is not the digest of its records",
-            hint="see which commits and paths need it: `fsck REPOSITORY`",
-        )
+        super().__init__(f"{key}: its name is not the digest of its records", hint=_WHO_NEEDS_IT)
 
 
 def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
@@ -280,7 +278,7 @@ def name_of_table(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]
     """Return the name that a table must have, by the rule of the program that wrote the table."""
     if is_ours(table):
         return name_of_records(keys, values)
-    return _lakefs_name(table.properties, keys, values)
+    return _lakefs_name(table, keys, values)
 
 
 def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
@@ -288,15 +286,14 @@ def name_of_records(keys: Sequence[bytes], values: Sequence[bytes]) -> str:
     return tree_id([digests(keys, values)[1]])
 
 
-def _lakefs_name(
-    properties: Mapping[str, bytes], keys: Sequence[bytes], values: Sequence[bytes]
-) -> str:
+def _lakefs_name(table: SSTable, keys: Sequence[bytes], values: Sequence[bytes]) -> str:
     """Compute the name that lakeFS gives a table."""
     from hashlib import sha256  # with OpenSSL, which lakecli's own tables do not need
 
     digest = sha256()
     for key, value in zip(keys, values, strict=True):
         digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+    properties = table.properties
     known = properties.keys() & _LAKEFS_PROPERTIES
     texts = {name: properties[name].decode("utf-8", "surrogateescape") for name in known}
     digest.update(frame_map(texts))
@@ -311,10 +308,8 @@ class Mismatch(IntegrityError):
     """The contents of a well-formed range differ from the record in its metarange."""
 
     def __init__(self, name: str, what: str) -> None:
-        super().__init__(
-            f"{name} is not the range that its metarange describes: {what}",
-            hint="see what it affects: `fsck REPOSITORY`",
-        )
+        message = f"{name} is not the range that its metarange describes: {what}"
+        super().__init__(message, hint="see what it affects: `fsck REPOSITORY`")
 
 
 def is_ours(table: Described) -> bool:

@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from struct import Struct
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, hashes
 from lakecli.sstable.block import CopiedBlocks, index_key, is_cut
@@ -96,11 +96,7 @@ class _Texts(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - `Sequence` has the overloads
         if isinstance(at, int):
             return self._joined[self._ends[at] : self._ends[at + 1]]
         start, stop, _ = at.indices(len(self))
@@ -263,15 +259,9 @@ class OutlinedBlocks:
         part = slice(first, last)
         _, _, sizes, counts, key_sizes, value_sizes, separators, _, _ = self.outline
         one, other = self.block(first)[0][0], self.block(last - 1)[0][-1]
-        return CopiedBlocks(
-            keys=[one, other] if one < other else [one],
-            record_count=sum(counts[part]),
-            key_size=sum(key_sizes[part]),
-            value_size=sum(value_sizes[part]),
-            separators=separators[part],
-            sizes=sizes[part],
-            stored=[stored],
-        )
+        keys = [one, other] if one < other else [one]
+        totals = sum(counts[part]), sum(key_sizes[part]), sum(value_sizes[part])
+        return CopiedBlocks(keys, *totals, separators[part], sizes[part], [stored])
 
     def _stored(self, first: int, last: int) -> memoryview | None:
         """Return the stored blocks, or ``None`` if the file no longer has the verified bytes."""
@@ -299,11 +289,7 @@ class Column(Sequence[bytes]):
     def __len__(self) -> int:
         return self._blocks.ends[-1]
 
-    @overload
-    def __getitem__(self, at: int) -> bytes: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - `Sequence` has the overloads
         blocks, count = self._blocks, len(self)
         if isinstance(at, int):
             position = range(count)[at]

@@ -200,9 +200,11 @@ Pair: TypeAlias = tuple[bytes, bytes | None, bytes | None]
 """A path and its different values in the left and the right tree (``None`` if absent)."""
 
 
-def iter_pairs(
-    left: Cursor, right: Cursor, *, skip_whole: Callable[[Cursor, RangeRecord], None] | None = None
-) -> Iterator[Pair]:
+SkipWhole: TypeAlias = Callable[[Cursor, RangeRecord], None] | None
+"""A function that is called with a range instead of entering the range."""
+
+
+def iter_pairs(left: Cursor, right: Cursor, *, skip_whole: SkipWhole = None) -> Iterator[Pair]:
     """Yield the records of two trees that differ by identity or presence, in order of their keys.
 
     Args:
@@ -252,9 +254,7 @@ def _merged(left: dict[bytes, bytes], right: dict[bytes, bytes]) -> Iterator[Pai
             yield key, old, new
 
 
-def _iter_windows(
-    left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
-) -> Iterator[Window]:
+def _iter_windows(left: Cursor, right: Cursor, skip_whole: SkipWhole) -> Iterator[Window]:
     """Walk two trees together and skip equal ranges and blocks.
 
     Yields:
@@ -282,9 +282,7 @@ def _iter_windows(
             _pass_lone_range(left if right.standing == Standing.END else right, skip_whole)
 
 
-def _pass_ranges(
-    left: Cursor, right: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
-) -> None:
+def _pass_ranges(left: Cursor, right: Cursor, skip_whole: SkipWhole) -> None:
     """Skip equal ranges; then enter both next ranges, or only the first if they do not overlap."""
     left.skip_equal_ranges(right)
     if Standing.END in {left.standing, right.standing}:
@@ -307,9 +305,7 @@ def _pass_blocks(left: Cursor, right: Cursor) -> None:
             cursor.enter_block()
 
 
-def _pass_lone_range(
-    cursor: Cursor, skip_whole: Callable[[Cursor, RangeRecord], None] | None
-) -> None:
+def _pass_lone_range(cursor: Cursor, skip_whole: SkipWhole) -> None:
     """Enter a range that overlaps no range of the other side, or call `skip_whole` and skip it."""
     if skip_whole is None:
         cursor.enter_range()

@@ -40,9 +40,8 @@ class Splitter:
 
     def __init__(self, range_entries: int) -> None:
         if range_entries < MIN_RANGE_ENTRIES or range_entries & (range_entries - 1):
-            raise ValueError(
-                f"range_entries is no power of two from {MIN_RANGE_ENTRIES}: {range_entries}"
-            )
+            what = f"no power of two from {MIN_RANGE_ENTRIES}: {range_entries}"
+            raise ValueError(f"range_entries is {what}")
         self.range_entries = range_entries
 
     def is_cut(self, key_digest: bytes, entries: int) -> bool:

@@ -10,7 +10,7 @@ other form, and decides which values are damaged. Without the core, Python code 
 that are encoded already. Tests compare every byte with protobuf's output.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import repeat
@@ -131,14 +131,10 @@ def _decode_any(value: bytes) -> Entry:
         message = messages.ENTRY.decode(data)
     except Malformed:
         raise MalformedValue("no entry") from None
-    return Entry(
-        message["address"],
-        message["size"],
-        message["e_tag"],
-        _time(messages.seconds_of(message["last_modified"])),
-        message["content_type"],
-        messages.map_of(message["metadata"]),
-    )
+    address, size, checksum = message["address"], message["size"], message["e_tag"]
+    modified_at = _time(messages.seconds_of(message["last_modified"]))
+    metadata = messages.map_of(message["metadata"])
+    return Entry(address, size, checksum, modified_at, message["content_type"], metadata)
 
 
 @lru_cache(_CACHED)
@@ -150,7 +146,7 @@ def _time(seconds: int) -> datetime:
 
 
 _IDENTITY_START: Final = frame_str("lakecli:entry:1")
-_NO_METADATA: Final = frame_map({})
+_NO_METADATA: Final = frame_map({}), b""
 _frame_number = Struct(">2sq").pack
 _frame_length = Struct(">3sq").pack
 
@@ -194,23 +190,15 @@ def encode_entry(entry: Entry) -> bytes:
     Raises:
         UsageError: a text of the entry is not UTF-8, which a message cannot contain.
     """
-    address = entry.physical_address
-    framed_metadata, metadata = _NO_METADATA, b""
+    is_named = is_content_address(entry.physical_address, entry.checksum)
     try:
-        address_data = address.encode()
-        if entry.metadata:
-            framed_metadata, metadata = _encode_metadata(entry.metadata)
-        return _encode_parts(
-            address_data,
-            entry.size,
-            entry.checksum.encode(),
-            _encode_moment(entry.modified_at),
-            *_encode_type(entry.content_type.encode()),
-            framed_metadata,
-            metadata,
-            b"" if is_content_address(address, entry.checksum) else address_data,
-            is_full="://" in address,
-        )
+        address = entry.physical_address.encode()
+        metadata = _encode_metadata(entry.metadata) if entry.metadata else _NO_METADATA
+        checksum, at = entry.checksum.encode(), _encode_moment(entry.modified_at)
+        content_type = _encode_type(entry.content_type.encode())
+        named = b"" if is_named else address
+        texts = address, entry.size, checksum, at, content_type, metadata, named
+        return _encode_parts(*texts, is_full=b"://" in address)
     except UnicodeEncodeError as error:
         raise _not_text(entry, error.object) from None
 
@@ -220,10 +208,8 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
     size: int,
     checksum: bytes,
     time_field: bytes,
-    framed_type: bytes,
-    type_field: bytes,
-    framed_metadata: bytes,
-    metadata_fields: bytes,
+    content_type: tuple[bytes, bytes],
+    metadata: tuple[bytes, bytes],
     identifying_address: bytes,
     *,
     is_full: bool,
@@ -235,9 +221,8 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
     Args:
         address: the physical address, in UTF-8.
         checksum: the checksum, in UTF-8.
-        framed_type: the content type, framed for the identity.
-        type_field: the content type, encoded as a field.
-        framed_metadata: the metadata, framed for the identity.
+        content_type: the content type, framed for the identity and encoded as a field.
+        metadata: the metadata, framed for the identity and encoded as fields.
         identifying_address: the address for the identity.
         is_full: whether the address is a full URI.
     """
@@ -248,8 +233,8 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
             _frame_number(b"\x02\x08", size),
             _frame_length(b"\x01\x02\x08", len(checksum)),
             checksum,
-            framed_metadata,
-            framed_type,
+            metadata[0],
+            content_type[0],
             _frame_length(b"\x01\x02\x08", len(identifying_address)),
             identifying_address,
         )
@@ -259,9 +244,9 @@ def _encode_parts(  # noqa: PLR0917 - names cost 10 % of the time
         time_field,
         b"\x18" + encode_varint(size % (1 << 64)) if size else b"",
         b"\x22%b%b" % (encode_varint(len(checksum)), checksum) if checksum else b"",
-        metadata_fields,
+        metadata[1],
         b"\x30\x02" if is_full else b"\x30\x01",
-        type_field,
+        content_type[1],
     )
     return b"\x40%b%b%b" % (identity, encode_varint(len(message) << 1), message)
 
@@ -333,29 +318,16 @@ def _rows(columns: Columns, places: Sequence[int]) -> Columns:
 
 def _encode_external(columns: Columns) -> list[bytes]:
     """Encode every row in Python, with the same result as the compiled core."""
-    types = columns.content_types or repeat(b"", len(columns.addresses))
-    is_full = columns.file_times is None
-    metadata = (
-        repeat((_NO_METADATA, b""), len(columns.addresses))
-        if columns.file_times is None
-        else (_encode_metadata({CLIENT_MTIME: time.decode()}) for time in columns.file_times)
-    )
-    return [
-        _encode_parts(
-            address,
-            size,
-            checksum,
-            _encode_time(seconds),
-            *_encode_type(content_type),
-            framed,
-            fields,
-            address if is_full else b"",
-            is_full=is_full,
-        )
-        for address, size, checksum, seconds, content_type, (framed, fields) in zip(
-            *columns[:4], types, metadata, strict=False
-        )
-    ]
+    addresses, sizes, checksums, seconds, content_types, file_times = columns
+    types = map(_encode_type, content_types or repeat(b""))
+    is_full = file_times is None
+    metadata: Iterable[tuple[bytes, bytes]] = repeat(_NO_METADATA)
+    if file_times is not None:
+        metadata = (_encode_metadata({CLIENT_MTIME: time.decode()}) for time in file_times)
+    named = addresses if is_full else repeat(b"")
+    times = map(_encode_time, seconds)
+    rows = zip(addresses, sizes, checksums, times, types, metadata, named, strict=False)
+    return [_encode_parts(*row, is_full=is_full) for row in rows]
 
 
 def _not_text(entry: Entry, text: str) -> UsageError:

@@ -19,7 +19,7 @@ changes, and records the result. Every commit and merge then writes only the ran
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, record_id, tree_id
@@ -39,9 +39,11 @@ CHUNK_SIZE = 4096
 _WRITER: Final = {metaranges.WRITER_PROPERTY: metaranges.WRITER}
 
 
-def apply(
-    trees: TreeStore, base: MetarangeId, changes: Iterable[tuple[bytes, bytes | None]]
-) -> MetarangeId:
+Change: TypeAlias = tuple[bytes, bytes | None]
+"""A path, and its new encoded value; ``None`` to delete the path."""
+
+
+def apply(trees: TreeStore, base: MetarangeId, changes: Iterable[Change]) -> MetarangeId:
     """Apply `changes` to `base`, make the new tree durable and return it.
 
     Writing a value of equal identity keeps the existing record, and deleting an absent path does
@@ -72,7 +74,7 @@ class Changes:
         key: the key of the next change; ``None`` at the end.
     """
 
-    def __init__(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def __init__(self, changes: Iterable[Change]) -> None:
         self._rest = iter(changes)
         self.key: bytes | None = None
         self._value: bytes | None = None
@@ -86,9 +88,9 @@ class Changes:
             raise ValueError("changes that are not in ascending order of their paths")
         return value
 
-    def before(self, limit: bytes | None) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    def before(self, limit: bytes | None) -> Iterator[list[Change]]:
         """Yield, in chunks, all changes with keys less than `limit`; ``None``: no limit."""
-        chunk: list[tuple[bytes, bytes | None]] = []
+        chunk: list[Change] = []
         while (key := self.key) is not None and (limit is None or key < limit):
             chunk.append((key, self.pop()))
             if len(chunk) == CHUNK_SIZE:
@@ -120,7 +122,7 @@ class Application:
         tree: metaranges.Metarange,
         first: int,
         last: int,
-        changes: Iterable[tuple[bytes, bytes | None]],
+        changes: Iterable[Change],
         *,
         more: bool,
     ) -> None:
@@ -247,11 +249,6 @@ class TreeWriter:
         """Number of records added since the last finished range."""
         return 0 if self._table is None else self._table.count
 
-    def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        """Encode records, in ascending order of their keys, and add them."""
-        if keys:
-            self._add(keys, values)
-
     def add_run(self, run: Run, start: int = 0, stop: int | None = None, *, verbatim: bool) -> None:
         """Add records of a run of blocks.
 
@@ -263,9 +260,8 @@ class TreeWriter:
         Raises:
             ValueError: the keys do not ascend.
         """
-        keys, values = run.keys[start:stop], run.values[start:stop]
-        if keys:
-            self._add(keys, values, (run, start) if verbatim else None)
+        copied = (run, start) if verbatim else None
+        self.add_many(run.keys[start:stop], run.values[start:stop], copied)
 
     def copy_ranges(self, tree: metaranges.Metarange, first: int, last: int, *, more: bool) -> None:
         """Add consecutive ranges of a tree.
@@ -339,10 +335,8 @@ class TreeWriter:
         tree = MetarangeId(tree_id([record_ids]))
         if any(tree == base.id for base in self._bases):
             return tree
-        cuts = metaranges.encode_tree_property(range_entries)
-        table = TableWriter(
-            properties={"type": b"metaranges", metaranges.TREE_PROPERTY: cuts, **_WRITER}
-        )
+        cuts = {metaranges.TREE_PROPERTY: metaranges.encode_tree_property(range_entries)}
+        table = TableWriter(properties={"type": b"metaranges", **cuts, **_WRITER})
         copied: list[Copied] = []
         for kept, first, last in self._kept:
             if kept.blocks is None:
@@ -359,13 +353,12 @@ class TreeWriter:
             written = SSTable(BytesSource(layout.sstable_key(tree), body))
             self._trees.put_outline(tree, written, range_entries, record_ids, copied)
         else:
-            keys, values = self.finish_ranges()
-            self._trees.remember(
-                metaranges.Metarange(tree, keys, values, range_entries=range_entries)
-            )
+            ranges = self.finish_ranges()
+            new = metaranges.Metarange(tree, *ranges, range_entries=range_entries)
+            self._trees.remember(new)
         return tree
 
-    def _add(
+    def add_many(
         self, keys: Sequence[bytes], values: Sequence[bytes], copied: tuple[Run, int] | None = None
     ) -> None:
         """Add records in ascending order of their keys.
@@ -374,13 +367,17 @@ class TreeWriter:
             copied: the run that has the records, and the position of the first record in it: blocks
                 are copied as they are stored. ``None``: encode the records.
         """
+        if not keys:
+            return
         self._check_order(keys[0])
         key_digests, record_ids = digests(keys, values)
         self._last_key = keys[-1]
         cuts = self._splitter.cuts(key_digests, self.open_entries)
         start = 0
         for end in dict.fromkeys([*(cut + 1 for cut in cuts), len(keys)]):
-            table = self._open_table()
+            if self._table is None:
+                self._table = TableWriter(properties={"type": b"ranges", **_WRITER})
+            table = self._table
             if copied is None:
                 table.add_many(keys[start:end], values[start:end])
             else:
@@ -394,11 +391,6 @@ class TreeWriter:
     def _check_order(self, key: bytes) -> None:
         if key <= self._last_key and (self._table is not None or self._ids):
             raise ValueError(f"keys are not in ascending order: {key!r}")
-
-    def _open_table(self) -> TableWriter:
-        if self._table is None:
-            self._table = TableWriter(properties={"type": b"ranges", **_WRITER})
-        return self._table
 
     def _end_range(self, table: TableWriter) -> None:
         range_id = RangeId(tree_id(self._record_ids))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -131,9 +131,11 @@ def test_many_new_paths_in_one_place_are_held_a_few_at_a_time(
     added = TreeWriter.add_many
     sizes: list[int] = []
 
-    def add_many(writer: TreeWriter, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+    def add_many(
+        writer: TreeWriter, keys: Sequence[bytes], values: Sequence[bytes], *copied: Any
+    ) -> None:
         sizes.append(len(keys))
-        added(writer, keys, values)
+        added(writer, keys, values, *copied)
 
     trees = new_trees(range_entries=4096)
     tree = build(trees, base)
