@@ -37,6 +37,7 @@ decide, as the commit was not removed by force.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -123,26 +124,26 @@ def observe(
         now: the present time by the store's clock.
         cutoff: records written before this time are deleted, except the newest of them.
     """
-    there = sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
+    there = _observations(store)
     old = [info.key for info in there if info.modified_at < cutoff]
     if len(old) > 1:
         store.delete(old[:-1])
-    if there and there[-1].modified_at > now - OBSERVED_EVERY:
-        return
-    if body := dump(refs):
+    is_due = not there or there[-1].modified_at <= now - OBSERVED_EVERY
+    if is_due and (body := dump(refs)):
         store.put(SEEN + name, body, ANY)
+
+
+def _observations(store: ObjectStore) -> list[ObjectInfo]:
+    """List the records of earlier collections, oldest first."""
+    return sorted(store.list(SEEN), key=attrgetter("modified_at", "key"))
 
 
 def observed_before(store: ObjectStore, cutoff: datetime) -> Mapping[str, ObservedMove]:
     """Return the last moves of refs from the newest record before `cutoff`, by the refs' keys."""
-    old = [info for info in store.list(SEEN) if info.modified_at < cutoff]
-    if not old:
-        return {}
-    newest = max(old, key=attrgetter("modified_at", "key"))
-    try:
-        data = store.get(newest.key, start=0, length=MAX_SEEN_SIZE)
-    except ObjectNotFound:
-        return {}
+    old = [info.key for info in _observations(store) if info.modified_at < cutoff]
+    data = b""
+    with suppress(ObjectNotFound):
+        data = store.get(old[-1], start=0, length=MAX_SEEN_SIZE) if old else b""
     lines = map(_LINE.fullmatch, data.decode("ascii", "replace").split("\n"))
     return {line[3]: ObservedMove(int(line[1]), line[2]) for line in lines if line is not None}
 
@@ -325,15 +326,13 @@ def _unreadable(
         found = find_ref(store, kind, name)
     except NotOurs as error:
         return UnreadableRef(f"{error.message}{known}", hint=error.hint)
-    if found is None:
-        return UnreadableRef(
-            f"{kind} {name!r} is listed in {store.uri}, but cannot be read there{known}",
-            hint="repeat the command later; if it stays so, restore the object from a clone "
-            f"that has seen it: `fsck --repair {uri}`",
-        )
+    if found is not None:
+        what = f"{kind} {name!r} could not be read in {store.uri} at first{known}"
+        return UnreadableRef(what, hint="repeat the command")
     return UnreadableRef(
-        f"{kind} {name!r} could not be read in {store.uri} at first{known}",
-        hint="repeat the command",
+        f"{kind} {name!r} is listed in {store.uri}, but cannot be read there{known}",
+        hint="repeat the command later; if it stays so, restore the object from a clone that has "
+        f"seen it: `fsck --repair {uri}`",
     )
 
 
@@ -445,11 +444,10 @@ def list_reflog(store: ObjectStore, cutoff: datetime) -> tuple[list[ObjectInfo],
 
     The moves in the earlier objects are older than `cutoff`, too.
     """
-    recent: list[ObjectInfo] = []
-    earlier: list[ObjectInfo] = []
+    found: tuple[list[ObjectInfo], list[ObjectInfo]] = [], []
     for info in store.list(REFLOG):
-        (recent if info.modified_at >= cutoff else earlier).append(info)
-    return recent, earlier
+        found[info.modified_at < cutoff].append(info)
+    return found
 
 
 def _read_chunk(store: ObjectStore, ref: RemoteRef, info: ObjectInfo) -> tuple[RecordedMove, ...]:

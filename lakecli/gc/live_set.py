@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_key
-from lakecli.engine import spark_joins
-from lakecli.engine.errors_as_json import new_nonce
+from lakecli.engine import errors_as_json, spark_joins
 from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_joins import Batches, arrow_batches
@@ -231,14 +230,9 @@ def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Bat
         the row that reports the result.
     """
     part = Remainder(batches)
-    objects = size = foreign = later = 0
-    newest = ""
-    for counts in part.counts:
-        objects, size, foreign = objects + counts[0], size + counts[1], foreign + counts[2]
-        newest, later = counts[3] or newest, later + counts[4]
-    name = names[part.number]
-    listing = PartListing(name, part.records, objects, size, foreign, newest, later)
-    yield from part.result(read, listing)
+    objects, sizes, foreign, newest, later = zip(*part.counts, strict=True)
+    counts = sum(objects), sum(sizes), sum(foreign), next(filter(None, newest), ""), sum(later)
+    yield from part.result(read, PartListing(names[part.number], part.records, *counts))
 
 
 def keep_found(batches: Batches, *, names: Sequence[str], read: Reading) -> Batches:
@@ -390,7 +384,7 @@ class SparkLiveSet:
 
     def _read(self) -> Reading:
         self._write()
-        return Reading(self.scratch, new_nonce())
+        return Reading(self.scratch, errors_as_json.new_nonce())
 
     def _frame(self, task: spark_joins.RowsTask, count: int) -> Any:  # noqa: ANN401
         return spark_joins.frame_by_number(self._runner, task, count, COLUMNS)

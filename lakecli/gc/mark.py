@@ -7,7 +7,7 @@ to the data objects. It reads each distinct metarange and range once, in tasks.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
@@ -16,17 +16,13 @@ from lakecli.base.layout import DATA, INCOMING, LAKEFS_MARKER, SSTABLES, is_of_l
 from lakecli.base.model import CommitId, RefKind
 from lakecli.committed.tree_store import MissingTable
 from lakecli.engine.runner import OpenStore
-from lakecli.gc import report, tasks
-from lakecli.gc.live_set import SparkLiveSet, open_live
+from lakecli.gc import live_set, report, tasks
 from lakecli.gc.policy import LakeFsAhead, Work
 from lakecli.gc.report import Doomed, GarbageSummary
 from lakecli.gc.roots import Roots
 from lakecli.gc.state import DIGEST, split, total_of
-from lakecli.remote.attestations import iter_ended
-from lakecli.remote.gc_protocol import iter_expired
-from lakecli.stores.capabilities import UploadNotFound, uploads_of
-from lakecli.stores.contract import ObjectStore, is_much_less
-from lakecli.stores.presigned_urls import LONGEST
+from lakecli.remote import attestations, gc_protocol
+from lakecli.stores import capabilities, contract, presigned_urls
 
 TABLE: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -88,13 +84,8 @@ class Mark:
         unreached = tables.keys() - reach.tables
         kinds = tasks.kinds_of(work, tables, unreached)
         self.foreign["table"] += len(unreached) - len(kinds)
-        young = [each for each in kinds if not tables[each].is_old]
         # These tables belong to recent, unpushed commits, whose objects may already be lost.
-        reach.follow(
-            [each for each in young if kinds[each] == "metaranges"],
-            [each for each in young if kinds[each] == "ranges"],
-            must_exist=False,
-        )
+        reach.follow_tables({each: kinds[each] for each in kinds if not tables[each].is_old})
         self.foreign["table"] += reach.foreign
         for each in sorted(unreached - reach.tables):
             kind = tasks.KINDS_OF_TABLES.get(kinds.get(each, ""))
@@ -140,7 +131,7 @@ class Reach:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        self.live = open_live(work.runner)
+        self.live = live_set.open_live(work.runner)
         self.trees: set[str] = set()
         self.ranges: set[str] = set()
         self.dumps: frozenset[str] = frozenset()
@@ -160,7 +151,7 @@ class Reach:
             MissingTable: a tree that refs reach, or a range of such a tree, is missing.
         """
         # No retention rule deletes the trees of heads, even if the list of deleted trees has them.
-        collected = frozenset(iter_expired(self.work.store)) - roots.heads
+        collected = frozenset(gc_protocol.iter_expired(self.work.store)) - roots.heads
         self.follow(roots.trees | roots.dumped_trees, must_exist=True, collected=collected)
         self.dumps = roots.dumps
         self.follow(roots.own_trees, must_exist=False)
@@ -200,8 +191,15 @@ class Reach:
             self.entries += read.entries
             self.live.add(read.references)
             if read.kept is not None:
-                assert isinstance(self.live, SparkLiveSet), "the set has no scratch prefix"
+                assert isinstance(self.live, live_set.SparkLiveSet), "the set has no scratch prefix"
                 self.live.add_written(read.kept)
+
+    def follow_tables(self, kinds: Mapping[str, str]) -> None:
+        """Read tables that may refer to missing ones; `kinds` has the kind of each, by hex ID."""
+        trees, ranges = (
+            [each for each in kinds if kinds[each] == kind] for kind in ("metaranges", "ranges")
+        )
+        self.follow(trees, ranges, must_exist=False)
 
     def check_not_ahead(self, later: Iterable[tasks.ListingPart]) -> None:
         """Refuse to delete objects of lakeFS if an unused one is younger than the last refs dump.
@@ -232,7 +230,7 @@ def list_tables(work: Work) -> tuple[dict[str, tasks.TableInfo], int]:
     """
     tables, files = _list_tables(work)
     before = report.tables_left(work.store, work.seen.state.epoch)
-    if not is_much_less(len(tables), before):
+    if not contract.is_much_less(len(tables), before):
         return tables, files
     both = tables | _list_tables(work)[0]
     work.repository.notify(
@@ -264,29 +262,29 @@ def iter_rest(reach: Reach, roots: Roots) -> Iterator[Doomed]:
     """
     work = reach.work
     yield from roots.unneeded
-    for info in iter_ended(work.store, reach.trees, before=work.times.cutoff):
+    for info in attestations.iter_ended(work.store, reach.trees, before=work.times.cutoff):
         yield Doomed(info.key, info.size, "statement", info.version)
     for kind in ("incoming", "doctor", "scratch"):
         for info in work.store.list(report.KINDS[kind][0]):
             # While the links of a set are valid, somebody may upload objects with them.
-            needed = LONGEST if is_of_link_set(info.key) else timedelta(0)
+            needed = presigned_urls.LONGEST if is_of_link_set(info.key) else timedelta(0)
             if info.modified_at + needed < work.times.cutoff:
                 yield Doomed(info.key, info.size, kind, info.version)
 
 
-def abandoned(store: ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
+def abandoned(store: contract.ObjectStore, cutoff: datetime) -> Iterator[tuple[str, str]]:
     """Yield the key and the ID of each multipart upload that has not changed since `cutoff`."""
-    uploads = uploads_of(store)
+    uploads = capabilities.uploads_of(store)
     if uploads is None:
         return
     incoming = uploads.iter_unfinished(INCOMING)  # large objects sent to upload links
     for each in chain(uploads.iter_unfinished(DATA), incoming):
-        needed = LONGEST if each.key.startswith(INCOMING) else timedelta(0)
+        needed = presigned_urls.LONGEST if each.key.startswith(INCOMING) else timedelta(0)
         if each.started_at + needed >= cutoff:
             continue
         try:
             changed_at = uploads.changed_at(each.key, each.id)
-        except UploadNotFound:
+        except capabilities.UploadNotFound:
             continue
         if changed_at is None or changed_at < cutoff:
             yield each.key, each.id
@@ -300,9 +298,8 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
         objects: number of data objects that are garbage.
     """
     default = (RefKind.BRANCH, work.repository.record.default_branch)
-    ordered = sorted(
-        roots.refs, key=lambda ref: ((ref.kind, ref.name) != default, ref.kind, ref.name)
-    )
+    refs = {(ref.kind, ref.name): ref for ref in roots.refs}
+    ordered = [refs[each] for each in sorted(refs, key=lambda each: (each != default, each))]
     seen: set[CommitId] = set()
     left = {each.key.removeprefix(SSTABLES) for each in doomed if each.kind == "metarange"}
 

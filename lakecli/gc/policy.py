@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.layout import MAX_RULES_SIZE, lakefs_object
-from lakecli.base.parsing import parse_json
+from lakecli.base import layout, parsing
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.engine.runner import Runner
 from lakecli.errors import NotFound, Refused, UsageError
@@ -138,7 +137,7 @@ class Rules(NamedTuple):
 def parse_rules(text: str) -> Rules:
     """Parse rules in lakeFS's JSON format; raise `UsageError` if they are not valid."""
     try:
-        fields = parse_json(text, max_size=MAX_RULES_SIZE)
+        fields = parsing.parse_json(text, max_size=layout.MAX_RULES_SIZE)
         default = _days(fields["default_retention_days"])
         branches: dict[str, int] = {}
         for each in fields.get("branches") or []:
@@ -156,19 +155,15 @@ def parse_rules(text: str) -> Rules:
 
 def rules_fields(rules: Rules) -> dict[str, Any]:
     """Return rules as a JSON object in lakeFS's format, with the branches sorted by name."""
-    return {
-        "default_retention_days": rules.default_days,
-        "branches": [
-            {"branch_id": name, "retention_days": days}
-            for name, days in sorted(rules.branches.items())
-        ],
-    }
+    by_name = sorted(rules.branches.items())
+    branches = [{"branch_id": name, "retention_days": days} for name, days in by_name]
+    return {"default_retention_days": rules.default_days, "branches": branches}
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
     """Return the rules of a namespace; ``None`` without rules: all reachable commits are kept."""
     try:
-        data = store.get(RULES_KEY, start=0, length=MAX_RULES_SIZE + 1)
+        data = store.get(RULES_KEY, start=0, length=layout.MAX_RULES_SIZE + 1)
     except ObjectNotFound:
         return None
     return parse_rules(data.decode("utf-8", "surrogateescape"))
@@ -230,17 +225,24 @@ class LakeFsAhead(SharedNamespace):
     """lakeFS has written to a namespace since the last refs dump, so its commits are unknown."""
 
     def __init__(self, work: Work, key: str, last: LastDump) -> None:
-        since = "since the last refs dump that lakecli wrote or restored, of "
-        since += f"{last.at:%Y-%m-%dT%H:%M:%SZ}: {key}"
         uri = work.store.uri
+        what = f"lakeFS has written to {uri}"
+        if last.is_copy:
+            what = f"the dates in {uri} are those of a copy, so lakeFS may have written there"
         super().__init__(
-            f"the dates in {uri} are those of a copy, so lakeFS may have written there {since}"
-            if last.is_copy
-            else f"lakeFS has written to {uri} {since}",
-            hint="bring its commits into this repository by a new dump of lakeFS: "
-            "lakectl refs-dump "
-            f"lakefs://REPOSITORY | `refs-restore --update {work.repository.uri}`",
+            f"{what} since the last refs dump that lakecli wrote or restored, of "
+            f"{last.at:%Y-%m-%dT%H:%M:%SZ}: {key}",
+            hint="bring its commits into this repository by a new dump of lakeFS: lakectl "
+            f"refs-dump lakefs://REPOSITORY | `refs-restore --update {work.repository.uri}`",
         )
+
+
+_FOREIGN: Final = {
+    "table": "ranges or metaranges of lakeFS",
+    "file": "other files below _lakefs/",
+    "object": "objects below data/ with names that lakecli does not use",
+}
+"""The objects that lakecli never writes, by kind."""
 
 
 def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
@@ -254,15 +256,7 @@ def find_sharing(work: Work, foreign: Counter[str]) -> SharedNamespace | None:
         confirmed that it has stopped.
     """
     uri, taken = work.store.uri, work.taken
-    found = [
-        f"{foreign[kind]} {words}"
-        for kind, words in (
-            ("table", "ranges or metaranges of lakeFS"),
-            ("file", "other files below _lakefs/"),
-            ("object", "objects below data/ with names that lakecli does not use"),
-        )
-        if foreign[kind]
-    ]
+    found = [f"{foreign[kind]} {words}" for kind, words in _FOREIGN.items() if foreign[kind]]
     if not found or work.lakefs is not None:
         return None
     if taken is not None:
@@ -304,7 +298,7 @@ def check_stopped(work: Work, key: str) -> None:
     Raises:
         LakeFsWrites: the object was written after lakeFS was confirmed to have stopped.
     """
-    name = lakefs_object(key)
+    name = layout.lakefs_object(key)
     at = None if name is None else written_at(name)
     if at is not None:
         check_not_newer(work, key, at)

@@ -24,9 +24,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
-from lakecli.base import layout
+from lakecli.base import layout, parsing
 from lakecli.base.model import RefKind
-from lakecli.base.parsing import Unparsable, parse_json_object
 from lakecli.base.validation import Invalid, Record, boolean, choice, list_of, text, whole
 from lakecli.gc.known_refs import LostRef
 from lakecli.refs.names import is_ref_name
@@ -107,8 +106,7 @@ class GarbageTotal(NamedTuple):
 
     def fields(self) -> dict[str, str | int]:
         """Return the total as a JSON object, for reports."""
-        named = {"kind": self.kind, "prefix": self.prefix, "why": self.why}
-        return {**named, **self._asdict()}
+        return {"kind": self.kind, "prefix": self.prefix, "why": self.why, **self._asdict()}
 
 
 class GarbageCounter:
@@ -162,13 +160,10 @@ class RefGarbage(NamedTuple):
 
     def __str__(self) -> str:
         """Return the name and the counts as text, such as "dev (deleted): 2 former trees"."""
-        said = []
-        if self.trees or not self.former_trees:
-            said.append(_count(self.trees, "old tree") if self.trees else "0")
-        if self.former_trees:
-            said.append(_count(self.former_trees, "former tree"))
+        counts = (self.trees, "old tree"), (self.former_trees, "former tree")
+        said = ", ".join(_count(number, what) for number, what in counts if number) or "0"
         name = self.name if self.kind is RefKind.BRANCH else f"tag {self.name}"
-        return f"{name}{' (deleted)' if self.deleted else ''}: {', '.join(said)}"
+        return f"{name}{' (deleted)' if self.deleted else ''}: {said}"
 
 
 def _count(number: int, what: str) -> str:
@@ -242,8 +237,8 @@ def dump_summary(summary: GarbageSummary) -> bytes:
 def parse_summary(data: bytes) -> GarbageSummary | None:
     """Parse a summary; return ``None`` if it is not valid."""
     try:
-        fields = _SUMMARY.read(parse_json_object(data, max_size=MAX_SUMMARY_SIZE))
-    except (Invalid, Unparsable):
+        fields = _SUMMARY.read(parsing.parse_json_object(data, max_size=MAX_SUMMARY_SIZE))
+    except (Invalid, parsing.Unparsable):
         return None
     return GarbageSummary(**{**fields, "refs": tuple(fields["refs"])})
 
@@ -333,13 +328,9 @@ class GcReport(NamedTuple):
 
 def write_report(store: ObjectStore, epoch: int, report: GcReport, now: datetime) -> None:
     """Write the report of a run to the bucket."""
-    fields = {
-        "action": report.action,
-        "spared": report.spared,
-        "tables": report.tables,
-        "garbage": [each.fields() for each in report.garbage],
-        "summary": None if report.summary is None else fields_of(report.summary),
-    }
+    fields = {name: getattr(report, name) for name in ("action", "spared", "tables")}
+    fields["garbage"] = [each.fields() for each in report.garbage]
+    fields["summary"] = None if report.summary is None else fields_of(report.summary)
     write_fields(store, epoch, str(report.action), fields, now)
 
 
@@ -356,9 +347,9 @@ def tables_left(store: ObjectStore, epoch: int) -> int:
     for action in (Action.SWEPT, Action.CONDEMNED):
         try:
             report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)
-            fields = parse_json_object(report, max_size=MAX_REPORT_SIZE)
+            fields = parsing.parse_json_object(report, max_size=MAX_REPORT_SIZE)
             return whole(0, _MOST)(fields.get("tables"))
-        except (ObjectNotFound, TooLarge, Unparsable, Invalid):
+        except (ObjectNotFound, TooLarge, parsing.Unparsable, Invalid):
             continue
     return 0
 

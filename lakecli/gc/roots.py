@@ -28,10 +28,9 @@ from lakecli.base.ids import PackId
 from lakecli.base.layout import COMMITS
 from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind, StagingToken
 from lakecli.errors import IntegrityError
-from lakecli.gc import known_refs
+from lakecli.gc import known_refs, tasks
 from lakecli.gc.policy import Times, Work
 from lakecli.gc.report import Doomed
-from lakecli.gc.tasks import addresses_in, digests_of
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
@@ -270,11 +269,11 @@ def iter_staged(repository: Repository, now: datetime) -> Iterator[bytes]:
     with repository.lake.kv.read() as txn:
         found: set[bytes] = set()
         for value in _staged_values(txn, repository, now):
-            found.update(addresses_in(value))
+            found.update(tasks.addresses_in(value))
             if len(found) >= _BATCH:
-                yield digests_of(found)
+                yield tasks.digests_of(found)
                 found.clear()
-        yield digests_of(found)
+        yield tasks.digests_of(found)
 
 
 def _staged_values(txn: ReadTransaction, repository: Repository, now: datetime) -> Iterator[bytes]:

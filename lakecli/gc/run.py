@@ -30,31 +30,17 @@ from lakecli.gc.policy import GcOptions, SharedNamespace, Work
 from lakecli.gc.report import Action, Doomed, GarbageSummary, GcReport, GcStatus
 from lakecli.gc.roots import Roots, check_refs, gather, iter_staged, reflog_cutoff
 from lakecli.gc.state import Garbage, status, undo
-from lakecli.remote import gc_protocol
+from lakecli.remote import gc_protocol, ref_records
 from lakecli.remote.gc_protocol import ObservedState, Phase, iter_keeps
-from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_readable, check_writable
 from lakecli.repository.journal import bucket_state
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_last_dump, find_take_over
 from lakecli.settings.keys import check_grace
-from lakecli.stores.capabilities import DeletesMatching, UploadId, clear_temporaries, uploads_of
-from lakecli.stores.contract import Version
-from lakecli.stores.streams import batches
+from lakecli.stores import capabilities, contract, streams
 
-__all__ = [
-    "Action",
-    "GcOptions",
-    "GcReport",
-    "GcStatus",
-    "SharedNamespace",
-    "Step",
-    "advance",
-    "prepare",
-    "status",
-    "take",
-    "undo",
-]
+__all__ = ["Action", "GcOptions", "GcReport", "GcStatus", "SharedNamespace", "Step"]
+__all__ += ["advance", "prepare", "status", "take", "undo"]
 
 
 BATCH: Final = 1_000
@@ -78,7 +64,7 @@ class Step(NamedTuple):
     question: str
     work: Work
     options: GcOptions
-    refs: Sequence[RemoteRef]
+    refs: Sequence[ref_records.RemoteRef]
     status: GcStatus
     waits: bool = False
     accepts: known_refs.UncertainRefs | None = None
@@ -108,7 +94,7 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
         check_readable(repository)
     else:
         check_writable(repository)
-        clear_temporaries(repository.store)
+        capabilities.clear_temporaries(repository.store)
     work = _begin(repository, runner, options)
     refs, uncertain = check_refs(work.store, work.known)
     present = state.status_of(repository, work.seen).with_grace(options.grace)
@@ -118,11 +104,9 @@ def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
             raise uncertain
         if options.dry_run:
             idle = ObservedState(work.seen.state._replace(phase=Phase.IDLE, mark=""), None, None)
-            known, times = (
-                known_refs.KnownRefs(repository.uri),
-                work.times._replace(grace=options.grace),
-            )
-            return step._replace(work=work._replace(seen=idle, known=known, times=times))
+            anew = work._replace(seen=idle, known=known_refs.KnownRefs(repository.uri))
+            times = work.times._replace(grace=options.grace)
+            return step._replace(work=anew._replace(times=times))
         question = f"accept the branches and tags of {repository.uri} as they are"
         return step._replace(question=f"{question} ({uncertain.what})")
     if options.dry_run:
@@ -220,7 +204,7 @@ def _accept_refs(step: Step, uncertain: known_refs.UncertainRefs, progress: Prog
     return take(next_step, progress=progress)._replace(accepted=uncertain.lost)
 
 
-def _follow_roots(reach: Reach, before: Iterable[RemoteRef]) -> Roots:
+def _follow_roots(reach: Reach, before: Iterable[ref_records.RemoteRef]) -> Roots:
     """Find the roots, and follow them to the data objects."""
     work = reach.work
     for digests in iter_staged(work.repository, work.times.now):
@@ -362,28 +346,23 @@ class Sweep:
             for objects in found:
                 lease.renew_if_due()  # there may be nothing to delete for a long time
                 self._delete(objects, lease)
-        uploads = uploads_of(self._store)
+        uploads = capabilities.uploads_of(self._store)
         for key, upload in self._uploads():
             if uploads is not None:
-                uploads.abort(key, UploadId(upload))
+                uploads.abort(key, capabilities.UploadId(upload))
 
     def result(self, status: GcStatus) -> GcReport:
         """Return the report of the objects that `run` has deleted, or `preview` has counted."""
-        return GcReport(
-            Action.SWEPT,
-            status,
-            self._garbage.totals(),
-            self._spared,
-            tables=self._left,
-            summary=self._summary._replace(objects=self._garbage.objects("data", "lakefs")),
-        )
+        totals, objects = self._garbage.totals(), self._garbage.objects("data", "lakefs")
+        found = GcReport(Action.SWEPT, status, totals, self._spared, tables=self._left)
+        return found._replace(summary=self._summary._replace(objects=objects))
 
     def _delete(self, objects: Iterable[Garbage], lease: SweepLease) -> None:
         """Delete objects while the lease is valid; count the objects that the store kept."""
         with ThreadPoolExecutor(_PARALLELISM) as pool:
-            for several in batches(objects, BATCH * _PARALLELISM):
+            for several in streams.batches(objects, BATCH * _PARALLELISM):
                 self._work.repository.lake.runtime.on_step("gc:delete")
-                self._spared += sum(pool.map(lease.delete, batches(several, BATCH)))
+                self._spared += sum(pool.map(lease.delete, streams.batches(several, BATCH)))
 
     def _check_lakefs(self) -> None:
         """Refuse to sweep objects of lakeFS if it wrote after its confirmed stop or last dump."""
@@ -405,11 +384,7 @@ class Sweep:
         kept = self._keep()
         wanted = {each for each, info in tables.items() if not info.is_old} | kept
         kinds = tasks.kinds_of(work, tables, (wanted & tables.keys()) - reach.tables, renewed=kept)
-        reach.follow(
-            [each for each, kind in kinds.items() if kind == "metaranges"],
-            [each for each, kind in kinds.items() if kind == "ranges"],
-            must_exist=False,
-        )
+        reach.follow_tables(kinds)
         return roots, tables
 
     def _keep(self) -> set[str]:
@@ -470,7 +445,7 @@ class Sweep:
             if kind == "lakefs" and work.lakefs is None:
                 self._spared += len(self.marks.data(name)) // state.RECORD
             else:
-                keys = kind == "lakefs" or isinstance(self._store, DeletesMatching)
+                keys = kind == "lakefs" or isinstance(self._store, capabilities.DeletesMatching)
                 parts.append(tasks.part_named(work, name, keys=keys))
         if not parts:
             return
@@ -488,4 +463,4 @@ class Sweep:
 
 
 def _garbage(doomed: Iterable[Doomed]) -> Iterator[Garbage]:
-    return ((each.key, Version(each.version)) for each in doomed)
+    return ((each.key, contract.Version(each.version)) for each in doomed)

@@ -20,9 +20,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
 
-from lakecli.base.identity import DIGEST_SIZE
-from lakecli.base.layout import GC
-from lakecli.base.parsing import parse_json_object
+from lakecli.base import identity, layout, parsing
 from lakecli.errors import IntegrityError, NothingToDo, Refused
 from lakecli.gc import report
 from lakecli.gc.report import Doomed, GcStatus
@@ -30,9 +28,9 @@ from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, GcState, ObservedState, Phase
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import all_kept, find_take_over
-from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, Version
+from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, TooLarge, Version, get_bounded
 
-MARKS: Final = GC + "marks/"
+MARKS: Final = layout.GC + "marks/"
 
 MAX_OTHERS_SIZE: Final = 256 << 20
 """Maximum size of the list of other keys in bytes; the next collection condemns the rest."""
@@ -40,7 +38,7 @@ MAX_OTHERS_SIZE: Final = 256 << 20
 MAX_PART_SIZE: Final = 1 << 30
 """Maximum size of a list of data objects in bytes: 27 million objects in each of 256 parts."""
 
-DIGEST: Final = DIGEST_SIZE
+DIGEST: Final = identity.DIGEST_SIZE
 RECORD: Final = DIGEST + 8
 """Size of a record of a list in bytes."""
 
@@ -129,8 +127,8 @@ class Marks:
     def data_parts(self) -> list[str]:
         """Return the names of the parts that have a list of condemned data objects."""
         start = self.prefix + _DATA
-        names = [info.key.removeprefix(start) for info in self._store.list(start)]
-        return [name for name in names if _PART.fullmatch(name)]
+        names = (info.key.removeprefix(start) for info in self._store.list(start))
+        return [*filter(_PART.fullmatch, names)]
 
     def data(self, part: str) -> bytes:
         """Return the records of the condemned data objects of a part, ascending."""
@@ -163,12 +161,11 @@ class Marks:
 
     def _get(self, name: str, limit: int) -> bytes:
         try:
-            data = self._store.get(self.prefix + name, start=0, length=limit + 1)
+            return get_bounded(self._store, self.prefix + name, limit)
         except ObjectNotFound:
             raise LostMarks(self.prefix + name) from None
-        if len(data) > limit:
-            raise LostMarks(self.prefix + name, f"more than {limit} bytes")
-        return data
+        except TooLarge:
+            raise LostMarks(self.prefix + name, f"more than {limit} bytes") from None
 
 
 def check_lists(repository: Repository, seen: ObservedState) -> None:
@@ -194,7 +191,7 @@ def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks
 
 
 def _parse_doomed(line: bytes) -> Doomed:
-    fields = parse_json_object(line, max_size=_MAX_LINE)
+    fields = parsing.parse_json_object(line, max_size=_MAX_LINE)
     key, size, kind = fields["key"], fields["size"], fields["kind"]
     if not isinstance(key, str) or type(size) is not int or not 0 <= size < _MAX_OBJECT:
         raise ValueError("a key or a size is none")
@@ -256,10 +253,9 @@ def status(repository: Repository) -> GcStatus:
     found = status_of(repository, gc_protocol.look(store))
     taken = find_take_over(store)
     kept = all_kept(store, taken, now)
-    return found._replace(
-        dumps=tuple(sorted(kept, key=attrgetter("since"))),
-        lakefs_stopped=None if taken is None else taken.stopped_at,
-    )
+    stopped_at = None if taken is None else taken.stopped_at
+    dumps = tuple(sorted(kept, key=attrgetter("since")))
+    return found._replace(dumps=dumps, lakefs_stopped=stopped_at)
 
 
 def status_of(repository: Repository, seen: ObservedState) -> GcStatus:
@@ -299,10 +295,8 @@ def undo_condemnation(repository: Repository, *, force: bool) -> None:
     store = repository.store
     try:
         seen = gc_protocol.look(store)
-    except gc_protocol.NewerState:
-        raise
-    except gc_protocol.DamagedState:
-        if not force:
+    except gc_protocol.DamagedState as error:
+        if not force or isinstance(error, gc_protocol.NewerState):
             raise
         seen = gc_protocol.look_at_damage(store)
         _check_lease_is_over(repository, seen)

@@ -23,8 +23,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.base import layout
-from lakecli.base.identity import blake3_of
+from lakecli.base import identity, layout
 from lakecli.base.model import MetarangeId
 from lakecli.committed.metaranges import check_kind, is_ours, load_metarange, range_id_of
 from lakecli.committed.tree_store import MissingTable, RemoteSource
@@ -34,8 +33,7 @@ from lakecli.errors import IntegrityError
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
 from lakecli.gc.state import DIGEST
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, written_at
-from lakecli.sstable.block import payload_of
-from lakecli.sstable.directory import Directory
+from lakecli.sstable import block, directory
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore, Version, get_bounded
 from lakecli.stores.streams import batches
@@ -148,9 +146,8 @@ def _parts_since(work: Work, first: datetime) -> list[ListingPart]:
 
 def _names_between(first: datetime, last: datetime) -> Iterator[str]:
     """Yield the first characters of the partitions that lakeFS named between two times."""
-    low, high = (
-        (_PARTITIONS_END - int(at.timestamp())) % (1 << 32) >> _PREFIX_SHIFT for at in (last, first)
-    )
+    times = int(last.timestamp()), int(first.timestamp())
+    low, high = ((_PARTITIONS_END - at) % (1 << 32) >> _PREFIX_SHIFT for at in times)
     for number in range(low, high + 1):
         shifts = range(5 * (_PREFIX_DIGITS - 1), -1, -5)
         yield "".join(LAKEFS_DIGITS[number >> shift & 31] for shift in shifts)
@@ -165,10 +162,10 @@ def part_named(work: Work, name: str, *, keys: bool = False) -> ListingPart:
         keys: whether to return the fields that a deletion of the old objects needs.
     """
     before = work.times.cutoff.timestamp()
-    if kind_of_part(name) == "data":
-        prefix = layout.DATA if name == "all" else f"{layout.DATA}{name}/"
-        return ListingPart(name, before, keys, prefix)
-    return ListingPart(name, before, keys, last_dump=work.last_dump)
+    if kind_of_part(name) == "lakefs":
+        return ListingPart(name, before, keys, last_dump=work.last_dump)
+    prefix = layout.DATA if name == "all" else f"{layout.DATA}{name}/"
+    return ListingPart(name, before, keys, prefix)
 
 
 def kind_of_part(name: str) -> str:
@@ -225,7 +222,7 @@ def _list_lakefs(store: ObjectStore, part: ListingPart) -> PartListing:
         at = written_at(name)
         if at is not None and at > newest[1]:
             newest = info.key, at
-        digest, at_bucket = blake3_of(name.encode("ascii")), info.modified_at
+        digest, at_bucket = identity.blake3_of(name.encode("ascii")), info.modified_at
         is_later = part.last_dump is not None and part.last_dump.is_before(at_bucket, at)
         later += is_later
         is_old = at_bucket.timestamp() < part.before
@@ -277,17 +274,16 @@ def digests_of(addresses: set[bytes]) -> bytes:
     if len(own) == len(addresses):
         return digests
     found = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
-    found += [blake3_of(each) for each in addresses if len(each) != _OWN_ADDRESS]
+    found += [identity.blake3_of(each) for each in addresses if len(each) != _OWN_ADDRESS]
     return b"".join(sorted(found))
 
 
 def digest_of_key(key: str) -> bytes | None:
     """Return the digest that identifies a data object in a `DigestSet`; ``None`` for other keys."""
-    digest = layout.data_digest(key)
-    if digest is not None:
+    if (digest := layout.data_digest(key)) is not None:
         return bytes.fromhex(digest)
     name = layout.lakefs_object(key)
-    return None if name is None else blake3_of(name.encode("ascii"))
+    return None if name is None else identity.blake3_of(name.encode("ascii"))
 
 
 def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
@@ -385,7 +381,7 @@ def read_ranges(
     def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
         check_kind(table, "range")
         for number in range(table.block_count):
-            payload = bytes(payload_of(table.stored_block(number)))
+            payload = bytes(block.payload_of(table.stored_block(number)))
             yield from addresses_in(payload, old_layout=old_layout)
 
     read, found = _read(location.store(), ids, addresses, must_exist=must_exist)
@@ -479,7 +475,7 @@ def read_kinds(location: Location, part: Sequence[tuple[str, int]]) -> list[Tabl
             continue
         source = RemoteSource(location.store(), layout.sstable_key(table_id), size=size)
         try:
-            table = Directory(source)
+            table = directory.Directory(source)
         except IntegrityError:
             found.append(TableKind(table_id, "", ours=False))
             continue
