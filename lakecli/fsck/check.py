@@ -18,19 +18,17 @@ as without Spark.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from lakecli.base import layout
-from lakecli.base.ids import PackId
+from lakecli.base import ids, layout
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RangeId
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.committed import metaranges, values
 from lakecli.committed.check import CheckedEntry, Problem, check_metarange, check_range
-from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.values import decode_entry
 from lakecli.doctor.evidence import read_evidence
 from lakecli.engine.runner import LocalRunner, Runner
 from lakecli.errors import IntegrityError, Refused
@@ -40,10 +38,9 @@ from lakecli.fsck.index import JoinedIndex, open_index
 from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
-from lakecli.remote.gc_protocol import iter_expired
+from lakecli.remote import gc_protocol, ref_records
 from lakecli.remote.packs import read_new_packs
 from lakecli.remote.policy import read_policy
-from lakecli.remote.ref_records import InvalidRecord
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import origin_of, owner_of
@@ -55,8 +52,7 @@ from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.stored_objects import MISSING, DataIndex
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import ObjectStore, exists
+from lakecli.stores import capabilities, contract
 
 MAX_REMEMBERED: Final = 100_000
 """Maximum number of findings kept to avoid duplicates; further ones may be reported twice."""
@@ -87,7 +83,7 @@ def fsck(
     Raises:
         Unreachable: the store does not answer.
     """
-    clear_temporaries(repository.store)
+    capabilities.clear_temporaries(repository.store)
     counts = counts or FsckCounts()
     runner = runner or LocalRunner()
     compares = hash_data and sample >= 1
@@ -107,18 +103,17 @@ def fsck(
         shown = NO_PROGRESS if hash_data else progress
         with repository.lake.kv.read() as txn:
             checker = _Checker(repository, txn, index, counts, reads_external, compares, shown)
-            yield from checker.check_claim()
+            yield from checker.report(checker.check_claim())
             if isinstance(index, JoinedIndex):
                 ranges, staged = checker.iter_ranges(), checker.iter_contents()
                 counts.bytes_hashed += index.look_ahead(ranges, staged)
             counts.objects = index.count
-            yield from checker.check_refs()
-            yield from checker.check_external()
-            for finding in check_shared(repository, txn, checked=checker.heads):
-                yield from checker.report(finding)
+            yield from checker.report(checker.check_refs())
+            yield from checker.report(checker.check_external())
+            yield from checker.report(check_shared(repository, txn, checked=checker.heads))
         # Damaged objects that a path refers to were reported with that path.
-        for key in sorted(index.damaged.keys() - checker.damaged):
-            yield from checker.report(Finding("data", key, index.damaged[key]))
+        others = sorted(index.damaged.keys() - checker.damaged)
+        yield from checker.report(Finding("data", key, index.damaged[key]) for key in others)
 
 
 def summarise(counts: FsckCounts) -> IntegrityError | None:
@@ -169,17 +164,18 @@ class _Checker:
         self._head_commits: set[CommitId] = set()
         self._collected: set[str] = set()
 
-    def report(self, finding: Finding) -> Iterator[Finding]:
-        """Yield and count a finding, unless it was reported before."""
-        identity = (finding.kind, finding.name, finding.path)
-        if identity in self._reported:
-            return
-        if len(self._reported) < MAX_REMEMBERED:
-            self._reported.add(identity)
-        self._counts.findings += 1
-        if finding.ref:
-            self._counts.damaged_refs.add(finding.ref)
-        yield finding
+    def report(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """Yield and count the findings that were not reported before."""
+        for finding in findings:
+            identity = (finding.kind, finding.name, finding.path)
+            if identity in self._reported:
+                continue
+            if len(self._reported) < MAX_REMEMBERED:
+                self._reported.add(identity)
+            self._counts.findings += 1
+            if finding.ref:
+                self._counts.damaged_refs.add(finding.ref)
+            yield finding
 
     def check_claim(self) -> Iterator[Finding]:
         """Check that the namespace is this repository's own, unless it is borrowed from lakeFS."""
@@ -188,27 +184,24 @@ class _Checker:
         try:
             owner = owner_of(self._store)
         except IntegrityError as error:
-            yield from self.report(Finding("repository", layout.REPOSITORY, error.message))
+            yield Finding("repository", layout.REPOSITORY, error.message)
             return
         if owner != self._repository.record.uuid:
             what = f"the namespace belongs to repository {owner}" if owner else "missing"
-            yield from self.report(Finding("repository", layout.REPOSITORY, what))
+            yield Finding("repository", layout.REPOSITORY, what)
         try:
             with suppress(Refused):  # a newer lakecli wrote the object
                 read_evidence(self._store)
         except IntegrityError as error:
-            yield from self.report(Finding("repository", layout.SHARING, error.message))
+            yield Finding("repository", layout.SHARING, error.message)
 
-    def iter_ranges(self) -> Iterator[RangeRecord]:
+    def iter_ranges(self) -> Iterator[metaranges.RangeRecord]:
         """Yield every range that a ref reaches, each once; skip metaranges that cannot be read."""
         heads = [commit_id for _, _, commit_id in self._refs.iter_refs()]
-        trees: set[MetarangeId] = set()
+        commits = (commit for _, commit in iter_reached(self._refs, heads) if commit is not None)
         ranges: set[RangeId] = set()
-        for _, commit in iter_reached(self._refs, heads):
-            if commit is None or commit.metarange_id in trees:
-                continue
-            trees.add(commit.metarange_id)
-            for record in check_metarange(self._repository.trees, commit.metarange_id)[0]:
+        for tree in dict.fromkeys(commit.metarange_id for commit in commits):
+            for record in check_metarange(self._repository.trees, tree)[0]:
                 if record.id not in ranges:
                     ranges.add(record.id)
                     yield record
@@ -218,7 +211,7 @@ class _Checker:
         for branch in self._refs.iter_branches():
             for _, value in self._iter_staged(branch):
                 with suppress(IntegrityError):
-                    entry = decode_entry(value)
+                    entry = values.decode_entry(value)
                     yield LakeFsContents(entry.physical_address, entry.size, entry.checksum)
 
     def _iter_staged(self, branch: Branch) -> Iterator[tuple[bytes, bytes]]:
@@ -240,7 +233,7 @@ class _Checker:
                 self.heads.add(commit.metarange_id)
                 self._head_commits.add(commit.id)
             else:
-                yield from self.report(Finding("ref", name, f"its commit is missing: {commit_id}"))
+                yield Finding("ref", name, f"its commit is missing: {commit_id}")
         for name, commit in heads:
             if commit.id not in self._commits:
                 yield from self._check_commit(name, commit)
@@ -250,10 +243,9 @@ class _Checker:
     def _check_staging(self, branch: Branch) -> Iterator[Finding]:
         for path, value in self._iter_staged(branch):
             try:
-                entry = decode_entry(value)
+                entry = values.decode_entry(value)
             except IntegrityError as error:
-                finding = Finding("entry", branch.name, error.message, path, branch.name)
-                yield from self.report(finding)
+                yield Finding("entry", branch.name, error.message, path, branch.name)
                 continue
             yield from self._check_entry(CheckedEntry(path, *entry[:4]), branch.name, None)
 
@@ -272,8 +264,7 @@ class _Checker:
         self._commits.add(commit.id)
         self._counts.commits += 1
         for what in problems_of_commit(self._refs, commit):
-            finding = Finding("commit", commit.id, what, ref=name, commit_id=commit.id)
-            yield from self.report(finding)
+            yield Finding("commit", commit.id, what, ref=name, commit_id=commit.id)
         yield from self._check_tree(name, commit)
 
     def _check_tree(self, name: str, commit: Commit) -> Iterator[Finding]:
@@ -287,7 +278,7 @@ class _Checker:
             self._counts.expired += 1
             return
         for problem in problems:
-            yield from self.report(_finding("metarange", problem, name, commit))
+            yield _finding("metarange", problem, name, commit)
         new = [record for record in records if record.id not in self._ranges]
         self._progress.expect(items=sum(record.count for record in new))
         for record in new:
@@ -307,7 +298,7 @@ class _Checker:
                 for item in items if self._ahead is None else self._ahead.take_up(record.id, items):
                     if isinstance(item, Problem):
                         kind = "range" if item.path is None else "entry"
-                        yield from self.report(_finding(kind, item, name, commit))
+                        yield _finding(kind, item, name, commit)
                     else:
                         yield from self._check_entry(item, name, commit.id)
             self._progress.advance(items=self._counts.entries - before)
@@ -320,12 +311,12 @@ class _Checker:
         """
         if tree in self.heads or tree not in self._expired:
             return False
-        return not exists(self._store, layout.sstable_key(tree))
+        return not contract.exists(self._store, layout.sstable_key(tree))
 
     @cached_property
     def _expired(self) -> frozenset[str]:
         """The trees that garbage collection has deleted; only read if a tree has a problem."""
-        return frozenset(iter_expired(self._store))
+        return frozenset(gc_protocol.iter_expired(self._store))
 
     def _check_entry(
         self, entry: CheckedEntry, name: str, commit_id: CommitId | None
@@ -348,8 +339,7 @@ class _Checker:
         if what is not None:
             if len(self.damaged) < MAX_REMEMBERED:
                 self.damaged.add(address)
-            place = entry.path, name, commit_id, entry.size
-            yield from self.report(Finding("data", address, what, *place))
+            yield Finding("data", address, what, entry.path, name, commit_id, entry.size)
 
     @cached_property
     def _trust(self) -> Trust:
@@ -405,8 +395,7 @@ class _Checker:
             self._counts.external_archived += check.archived
             if check.problem is not None:
                 place = entry.path, name, commit_id, entry.size
-                finding = Finding("external", entry.physical_address, check.problem, *place)
-                yield from self.report(finding)
+                yield Finding("external", entry.physical_address, check.problem, *place)
 
 
 def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
@@ -503,10 +492,10 @@ def _check_believed(
             yield Finding("pack", layout.pack_key(pack_id), what)
 
 
-def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[PackId, set[CommitId]]:
+def believed_packs(repository: Repository, txn: ReadTransaction) -> dict[ids.PackId, set[CommitId]]:
     """Return the packs that this clone has recorded, each with the commits recorded for it."""
     known = PackedStore(txn, repository.key)
-    believed: defaultdict[PackId, set[CommitId]] = defaultdict(set)
+    believed: defaultdict[ids.PackId, set[CommitId]] = defaultdict(set)
     for commit in repository.refs(txn).iter_commits():
         pack_id = known.find_pack(commit.id)
         if pack_id is not None:
@@ -527,16 +516,16 @@ class Packs(NamedTuple):
 
     parents: dict[CommitId, tuple[CommitId, ...]]
     trees: dict[CommitId, MetarangeId]
-    bad: list[InvalidRecord]
+    bad: list[ref_records.InvalidRecord]
     replaced: set[str]
-    bad_commits: list[InvalidRecord]
+    bad_commits: list[ref_records.InvalidRecord]
 
 
-def read_packs(store: ObjectStore) -> Packs:
+def read_packs(store: contract.ObjectStore) -> Packs:
     """Read every pack that no other pack replaces."""
     found = Packs({}, {}, [], set(), [])
     for pack in read_new_packs(store, ()):
-        if isinstance(pack, InvalidRecord):
+        if isinstance(pack, ref_records.InvalidRecord):
             found.bad.append(pack)
             continue
         found.parents.update((commit.id, commit.parents) for commit in pack.commits)

@@ -20,11 +20,9 @@ from lakecli.base.validation import EARLIEST
 from lakecli.engine.runner import LEAST_DIGITS, Location, Runner
 from lakecli.errors import LakeError
 from lakecli.imports.bucket import list_between
-from lakecli.repository.reading.contents import read_located
-from lakecli.repository.reading.lakefs_digests import LakeFsHasher
+from lakecli.repository.reading import contents, lakefs_digests
 from lakecli.repository.stored_objects import Hashed, check_object
-from lakecli.stores.contract import ObjectInfo, ObjectStore
-from lakecli.stores.streams import groups_of
+from lakecli.stores import contract, streams
 
 PART_OBJECTS: Final = 500
 PART_BYTES: Final = 256 << 20
@@ -71,7 +69,7 @@ class Hashing(NamedTuple):
             return False
         return (int(digest[:12], 16) / 16**12 + self.offset) % 1 < self.share
 
-    def objects(self, low: str, high: str) -> Iterator[ObjectInfo]:
+    def objects(self, low: str, high: str) -> Iterator[contract.ObjectInfo]:
         """List the objects to read in an interval."""
         for info, _ in list_between(self.location.store(), low, high):
             if self.takes(info.key):
@@ -87,14 +85,9 @@ def bounds_of(number: int, digits: int) -> tuple[str, str]:
         number: the number of the part, from 0.
         digits: number of leading hex digits by which ``data/`` is divided; 0 for a single part.
     """
-    low = _first_key(number, digits) if number else DATA
-    high = _first_key(number + 1, digits) if number + 1 < 1 << 4 * digits else AFTER_DATA
-    return low, high
-
-
-def _first_key(number: int, digits: int) -> str:
-    text = f"{number:0{digits}x}"
-    return f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}"
+    texts = (f"{each:0{digits}x}" for each in (number, number + 1))
+    low, high = (f"{DATA}{text[:LEAST_DIGITS]}/{text[LEAST_DIGITS:]}" for text in texts)
+    return low if number else DATA, high if number + 1 < 1 << 4 * digits else AFTER_DATA
 
 
 def divide_part(number: int, *, digits: int, hashing: Hashing) -> tuple[list[ObjectInterval], int]:
@@ -137,12 +130,12 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
 
 
 def hash_objects(
-    runner: Runner, hashing: Hashing, listed: Iterable[ObjectInfo], progress: Progress
+    runner: Runner, hashing: Hashing, listed: Iterable[contract.ObjectInfo], progress: Progress
 ) -> Iterator[Hashed]:
     """Read data objects in this process and compare them with their names, in any order."""
     store = hashing.location.store()
 
-    def hash_part(infos: list[ObjectInfo]) -> list[Hashed]:
+    def hash_part(infos: list[contract.ObjectInfo]) -> list[Hashed]:
         found = []
         for info in infos:
             found.append(check_object(store, info.key, progress))
@@ -150,7 +143,7 @@ def hash_objects(
         return found
 
     wanted = (info for info in listed if hashing.takes(info.key))
-    parts = groups_of(wanted, attrgetter("size"), most=PART_BYTES, count=PART_OBJECTS)
+    parts = streams.groups_of(wanted, attrgetter("size"), most=PART_BYTES, count=PART_OBJECTS)
     for _, results in runner.run(hash_part, parts):
         yield from results
 
@@ -172,17 +165,17 @@ UNVERIFIED: Final = "cannot be verified"
 """The defect of an object that has the recorded size, but not the recorded checksum."""
 
 
-def compare_contents(uri: str, store: ObjectStore, recorded: LakeFsContents) -> Hashed:
+def compare_contents(uri: str, store: contract.ObjectStore, recorded: LakeFsContents) -> Hashed:
     """Read an object of lakeFS, and compare it with its entry.
 
     Returns:
         The result; its defect is `UNVERIFIED` if the contents do not match the checksum.
     """
     key, size, checksum = recorded
-    hasher = LakeFsHasher(size)
+    hasher = lakefs_digests.LakeFsHasher(size)
     read = 0
     try:
-        for piece in read_located(uri, store, key, Entry(key, size, checksum, EARLIEST)):
+        for piece in contents.read_located(uri, store, key, Entry(key, size, checksum, EARLIEST)):
             hasher.update(piece)
             read += len(piece)
     except LakeError as error:

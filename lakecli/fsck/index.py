@@ -110,14 +110,10 @@ class JoinedIndex(ObjectIndex):
 
     def _compare_contents(self, parts: Sequence[ToRead]) -> int:
         """Compare lakeFS's objects with their entries; return the number of bytes read."""
-        self._defects = {}
-        size = 0
-        for found in spark_jobs.compare_all(
-            self._runner, parts, self._others, self._checking, progress=self._progress
-        ):
-            size += found.size
-            self._defects.update(found.defects)
-        return size
+        job = self._runner, parts, self._others, self._checking
+        found = list(spark_jobs.compare_all(*job, progress=self._progress))
+        self._defects = {key: what for each in found for key, what in each.defects.items()}
+        return sum(each.size for each in found)
 
     def compared(self, key: str, checksum: str) -> Hashed | None:
         """Return the result of comparing an object with a checksum; ``None`` if not compared."""

@@ -15,12 +15,9 @@ from itertools import islice
 from shlex import quote
 from typing import Final
 
-from lakecli.base import layout
-from lakecli.base.ids import PackId
+from lakecli.base import ids, layout
 from lakecli.base.model import Commit, CommitId, MetarangeId, RefKind
-from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.point_reads import find
-from lakecli.committed.values import decode_entry
+from lakecli.committed import metaranges, point_reads, values
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.fsck import findings
 from lakecli.fsck.check import believed_packs, read_packs
@@ -151,11 +148,8 @@ def repair_local(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
             if commit.id in taken:
                 continue
             taken[commit.id] = commit
-            waiting += [
-                parent
-                for parent in commit.parents
-                if parent in there and refs.find_commit(parent) is None
-            ]
+            parents = filter(there.__contains__, commit.parents)
+            waiting += [parent for parent in parents if refs.find_commit(parent) is None]
     if not dry_run:
         for batch in batches(taken.values(), BATCH):
             with repository.lake.kv.write() as txn:
@@ -171,11 +165,10 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
     refs = repository.refs(txn)
     heads = [commit_id for _, _, commit_id in refs.iter_refs()]
     for commit_id, commit in iter_reached(refs, heads):
-        if commit is None:
-            yield commit_id
-            continue
-        has_parents = all(refs.find_commit(parent) for parent in commit.parents)
-        if has_parents and next(iter(findings.problems_of_commit(refs, commit)), None) is not None:
+        if commit is None or (
+            all(map(refs.find_commit, commit.parents))
+            and any(findings.problems_of_commit(refs, commit))
+        ):
             yield commit_id
 
 
@@ -190,10 +183,10 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         believed = believed_packs(repository, txn)
     reachable = packs.parents.keys() | needed.keys()
     dropped = [
-        PackId(bad.name)
+        ids.PackId(bad.name)
         for bad in packs.bad
         if bad.name in packs.replaced
-        or (bad.name in believed and believed[PackId(bad.name)] <= reachable)
+        or (bad.name in believed and believed[ids.PackId(bad.name)] <= reachable)
     ]
     if not dry_run:
         # Delete damaged packs first: the new pack may have the name of a damaged pack.
@@ -237,18 +230,16 @@ def repair_refs(
     A ref object that can be parsed, or that a newer lakecli wrote, is not changed.
     """
     with repository.lake.kv.read() as txn:
-        tracked = {
-            layout.ref_key(each.kind, each.name): each for each in repository.tracking(txn).iter()
-        }
+        all_tracked = list(repository.tracking(txn).iter())
+    tracked = {layout.ref_key(each.kind, each.name): each for each in all_tracked}
     for defect in defects:
         known = tracked.get(defect.name)
         if known is None or not defect.name.startswith(layout.REFS):
             continue
         most = layout.MAX_REF_SIZE + 1
-        try:
+        data, version = b"", None
+        with suppress(ObjectNotFound):
             data, version = repository.store.get_versioned(defect.name, length=most)
-        except ObjectNotFound:
-            data, version = b"", None
         if _is_readable(known, data):
             continue
         if version == Version(""):  # some stores return no version with a range of an empty object
@@ -264,10 +255,8 @@ def repair_refs(
 def _is_readable(known: Tracked, data: bytes) -> bool:
     try:
         ref_records.parse_ref(known.kind, known.name, data, Version(""))
-    except ref_records.NewerRecord:
-        return True
-    except ref_records.NotOurs:
-        return False
+    except ref_records.NotOurs as error:
+        return isinstance(error, ref_records.NewerRecord)
     return True
 
 
@@ -277,16 +266,9 @@ def _put_ref(repository: Repository, key: str, known: Tracked, version: Version 
         moves = tuple(islice(found, ref_records.MAX_MOVES))
     if not moves or (moves[0].write_id, moves[0].sequence) != (known.write_id, known.sequence):
         moves = ()
-    ref = ref_records.RemoteRef(
-        kind=known.kind,
-        name=known.name,
-        commit_id=known.commit_id,
-        sequence=known.sequence,
-        write_id=known.write_id,
-        moves=moves,
-        version=Version(""),
-        policy=max((each.policy for each in moves), default=0),
-    )
+    policy = max((each.policy for each in moves), default=0)
+    seen = {**known._asdict(), "version": Version("")}
+    ref = ref_records.RemoteRef(**seen, moves=moves, policy=policy)
     condition = ABSENT if version is None else Match(version)
     repository.store.put(key, ref_records.dump_ref(ref), condition, JSON)
 
@@ -323,6 +305,7 @@ class _Losses:
         return Unrecoverable(defect.kind, defect.name, defect.what, refs, paths, count, advice)
 
     def _data(self, defect: Defect, paths: tuple[bytes, ...]) -> tuple[tuple[str, ...], str]:
+        uri = self._repository.uri
         staged = {each.ref for each in defect.affected if each.commit_id is None and each.ref}
         now = [
             (name, is_branch, path)
@@ -331,27 +314,21 @@ class _Losses:
             if self._address(tree, path) == defect.name
         ]
         refs = tuple(dict.fromkeys([*sorted(staged), *(name for name, _, _ in now)]))
-        again = f"`fsck {self._repository.uri} --data --repair --from DIRECTORY`"
+        again = f"`fsck {uri} --data --repair --from DIRECTORY`"
+        advice = f"if you have a file with these bytes: {again}"
         on_branch = next(((name, path) for name, is_branch, path in now if is_branch), None)
         if on_branch is not None:
             name, path = on_branch
-            advice = (
-                f"if you have a file with these bytes: {again}; else delete it: "
-                f"`fs rm {quote(self._repository.at(name, os.fsdecode(path)))}`"
-            )
+            shown = quote(self._repository.at(name, os.fsdecode(path)))
+            advice = f"{advice}; else delete it: `fs rm {shown}`"
         elif staged:
-            branch = min(staged)
             shown = quote(os.fsdecode(paths[0]))
-            advice = (
-                f"upload it again, or drop the uncommitted change: "
-                f"`branch reset {self._repository.uri}/{branch} --object {shown}`"
-            )
-        elif refs:
-            advice = f"if you have a file with these bytes: {again}"
-        elif defect.affected:
+            reset = f"`branch reset {uri}/{min(staged)} --object {shown}`"
+            advice = f"upload it again, or drop the uncommitted change: {reset}"
+        elif defect.affected and not refs:
             advice = "only earlier commits need it, no branch or tag: nothing to do"
-        else:
-            advice = f"no ref of this clone needs it; if you have a file with these bytes: {again}"
+        elif not refs:
+            advice = f"no ref of this clone needs it; {advice}"
         return refs, advice
 
     def _table(self, defect: Defect) -> tuple[tuple[str, ...], int, str]:
@@ -370,10 +347,8 @@ class _Losses:
         advice = f"if there is another copy of the namespace: `fsck {uri} --repair --from URI`"
         sound = self._last_sound(refs)
         if sound is not None:
-            advice += (
-                f"; else continue from the last complete commit: "
-                f"`branch create {uri}/rescued -s {uri}/{sound}`"
-            )
+            rescue = f"`branch create {uri}/rescued -s {uri}/{sound}`"
+            advice += f"; else continue from the last complete commit: {rescue}"
         return tuple(refs), count, advice
 
     def _advice(self, defect: Defect) -> str:
@@ -396,12 +371,12 @@ class _Losses:
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:
         try:
-            value = find(self._repository.trees, tree, path)
-            return None if value is None else decode_entry(value).physical_address
+            value = point_reads.find(self._repository.trees, tree, path)
+            return None if value is None else values.decode_entry(value).physical_address
         except IntegrityError:
             return None
 
-    def _records(self, tree: MetarangeId) -> list[RangeRecord] | None:
+    def _records(self, tree: MetarangeId) -> list[metaranges.RangeRecord] | None:
         """Return the ranges of a tree; ``None`` if its metarange cannot be read."""
         try:
             return list(self._repository.trees.metarange(tree).records())

@@ -21,15 +21,12 @@ from typing import Any, Final, NamedTuple
 from lakecli.base.identity import DIGEST_SIZE, blake3_of
 from lakecli.base.layout import DATA, data_digest
 from lakecli.base.progress import Progress
+from lakecli.committed import metaranges, tree_store
 from lakecli.committed.check import Problem, check_range
-from lakecli.committed.metaranges import RangeRecord
-from lakecli.committed.tree_store import TreeStore
-from lakecli.engine import spark_joins
-from lakecli.engine.errors_as_json import carrying_errors
+from lakecli.engine import errors_as_json, spark_joins, spark_runner
 from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Kept, Scratch, load_value
 from lakecli.engine.spark_joins import Batches, arrow_batches
-from lakecli.engine.spark_runner import SparkRunner
 from lakecli.fsck.hashing import PART_OBJECTS, LakeFsContents, bounds_of, compare_contents
 from lakecli.imports.bucket import list_between
 from lakecli.repository.reading.outside_counts import count_place, place_of_address
@@ -83,7 +80,7 @@ class ToRead(NamedTuple):
     """
 
     first: int
-    ranges: tuple[RangeRecord, ...]
+    ranges: tuple[metaranges.RangeRecord, ...]
     staged: tuple[tuple[bytes, int], ...] = ()
     contents: tuple[LakeFsContents, ...] = ()
 
@@ -145,7 +142,7 @@ def read_references(batches: Batches, *, checking: Checking) -> Batches:
 
 
 def _check(
-    trees: TreeStore, record: RangeRecord, checking: Checking
+    trees: tree_store.TreeStore, record: metaranges.RangeRecord, checking: Checking
 ) -> tuple[set[tuple[bytes, int]], list[Any]]:
     """Return the distinct references of a range, and its counts."""
     entries = 0
@@ -208,7 +205,7 @@ def keep_left(batches: Batches, *, checking: Checking) -> Batches:
                     facts += name + size.to_bytes(8, signed=True)
         if number is not None:
             entries, places, is_sound = counts
-            with carrying_errors(checking.nonce):
+            with errors_as_json.carrying_errors(checking.nonce):
                 kept = checking.scratch and checking.scratch.keep(bytes(facts), above=_INLINE)
             found = kept or bytes(facts)
             ranges.append(RangeResult(number, entries, places, found, is_sound and is_intact))
@@ -257,18 +254,16 @@ class Lookup(NamedTuple):
 
 
 def look_up(
-    runner: SparkRunner, lookup: Lookup, checking: Checking, *, progress: Progress
+    runner: spark_runner.SparkRunner, lookup: Lookup, checking: Checking, *, progress: Progress
 ) -> Iterator[LookupResult]:
     """Look references up on Spark; yield the results, ascending by range."""
     listings = 1 << 4 * lookup.digits
     joins = spark_joins.partitions_of(lookup.entries)
     keeping = lookup.last // RESULT_RANGES + 1
-    references = spark_joins.frame_by_part(
-        runner, partial(read_references, checking=checking), lookup.parts, REFERENCES
-    )
-    objects = spark_joins.frame_by_number(
-        runner, partial(list_objects, digits=lookup.digits, checking=checking), listings, OBJECTS
-    )
+    read = partial(read_references, checking=checking)
+    references = spark_joins.frame_by_part(runner, read, lookup.parts, REFERENCES)
+    list_part = partial(list_objects, digits=lookup.digits, checking=checking)
+    objects = spark_joins.frame_by_number(runner, list_part, listings, OBJECTS)
     if lookup.damaged:
         import pyarrow as pa
 
@@ -308,7 +303,7 @@ class Differing(NamedTuple):
 
 
 def compare_all(
-    runner: SparkRunner,
+    runner: spark_runner.SparkRunner,
     parts: Sequence[ToRead],
     objects: int,
     checking: Checking,
@@ -321,9 +316,8 @@ def compare_all(
         objects: number of objects that lakeFS wrote below ``data/``.
     """
     tasks = min(spark_joins.MAX_PARTITIONS, 1 + objects // PART_OBJECTS)
-    recorded = spark_joins.frame_by_part(
-        runner, partial(read_recorded, checking=checking), parts, RECORDED
-    )
+    read = partial(read_recorded, checking=checking)
+    recorded = spark_joins.frame_by_part(runner, read, parts, RECORDED)
     once = recorded.repartition(tasks, "key", "size", "checksum").distinct()
     results = spark_joins.results_of(
         runner,
@@ -370,7 +364,7 @@ def compare_some(batches: Batches, *, checking: Checking) -> Batches:
     """
     read, defects = 0, {}
     store = checking.location.store()
-    with carrying_errors(checking.nonce):
+    with errors_as_json.carrying_errors(checking.nonce):
         for key, size, checksum in spark_joins.rows_in(batches):
             recorded = LakeFsContents(_decoded(key), size, _decoded(checksum))
             if size_of(store, recorded.key) != size:
