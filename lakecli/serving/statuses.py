@@ -1,34 +1,50 @@
-"""The HTTP statuses of lakecli's errors, for the API and the pages; `s3.errors` has S3's codes."""
-
-from __future__ import annotations
+"""The HTTP statuses of lakecli's errors, and their codes in S3; `s3.errors` has S3's statuses."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from lakecli import errors
 from lakecli.base.validation import Invalid
+from lakecli.stores.contract import ObjectArchived
 
 
 class PreconditionFailed(errors.Refused):
     """A condition of a write is not met."""
 
 
-_STATUSES: Final[Mapping[int, tuple[type[Exception], ...]]] = {
-    400: (Invalid, errors.UsageError, errors.NothingToDo, errors.DirtyBranch),
-    403: (errors.Forbidden, errors.PermissionDenied),
-    404: (errors.NotFound,),
-    412: (PreconditionFailed, errors.HookFailed, errors.CheckFailed),
-    423: (errors.LostRace,),
-    501: (errors.Unsupported,),
+_RESPONSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
+    errors.AlreadyExists: (409, "BucketAlreadyExists"),
+    errors.CheckFailed: (412, "AccessDenied"),
+    errors.ConflictError: (409, "OperationAborted"),
+    errors.DirtyBranch: (400, "MethodNotAllowed"),
+    errors.Forbidden: (403, "AccessDenied"),
+    errors.HookFailed: (412, "AccessDenied"),
+    Invalid: (400, "InvalidArgument"),
+    errors.LostRace: (423, "SlowDown"),
+    errors.NotFound: (404, "NoSuchKey"),
+    errors.NothingToDo: (400, "InvalidRequest"),
+    ObjectArchived: (409, "InvalidObjectState"),
     # lakeFS's clients retry a request after 503, but not after 504: it may have taken effect.
-    503: (errors.Unreachable,),
-    504: (errors.OutcomeUnknown,),
-    409: (errors.ConflictError, errors.Refused),
+    errors.OutcomeUnknown: (504, "InternalError"),
+    errors.PermissionDenied: (403, "AccessDenied"),
+    PreconditionFailed: (412, "PreconditionFailed"),
+    errors.Refused: (409, "MethodNotAllowed"),
+    errors.Unreachable: (503, "ServiceUnavailable"),
+    errors.Unsupported: (501, "NotImplemented"),
+    errors.UsageError: (400, "InvalidArgument"),
+    Exception: (500, "InternalError"),
 }
-"""Base classes of errors by status; the first match counts, and other errors have status 500."""
+"""The HTTP status of errors in the API and the pages, and S3's code, by class.
+
+A class not listed is treated as its nearest base.
+"""
+
+
+def response_to(error: Exception) -> tuple[int, str]:
+    """Return the HTTP status for a request that failed with an error, and S3's code for it."""
+    return next(_RESPONSES[base] for base in type(error).__mro__ if base in _RESPONSES)
 
 
 def status_of(error: Exception) -> int:
     """Return the HTTP status for a request that failed with an error."""
-    found = (status for status, families in _STATUSES.items() if isinstance(error, families))
-    return next(found, 500)
+    return response_to(error)[0]

@@ -4,16 +4,13 @@ Clients decide by code and status whether to retry a request. So an error that a
 has status 409 or 503; any other error has a status after which clients do not retry.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final
 
-from lakecli import errors
 from lakecli.base.model import NO_METADATA
 from lakecli.errors import LakeError, Refused
-from lakecli.stores.contract import ObjectArchived
+from lakecli.serving.statuses import response_to
 
 _USUAL: Final = 400
 NOT_MODIFIED: Final = 304
@@ -59,27 +56,6 @@ class S3Error(Refused):
         return f"{self.code}: {self.message}"
 
 
-_CODES: Final[Mapping[type[LakeError], str]] = {
-    errors.AlreadyExists: "BucketAlreadyExists",
-    errors.Forbidden: "AccessDenied",
-    ObjectArchived: "InvalidObjectState",
-    errors.Unsupported: "NotImplemented",
-    errors.Refused: "MethodNotAllowed",
-    errors.CheckFailed: "AccessDenied",
-    errors.ConflictError: "OperationAborted",
-    errors.HookFailed: "AccessDenied",
-    errors.LostRace: "SlowDown",
-    errors.NotFound: "NoSuchKey",
-    errors.NothingToDo: "InvalidRequest",
-    errors.PermissionDenied: "AccessDenied",
-    errors.Unreachable: "ServiceUnavailable",
-    errors.UsageError: "InvalidArgument",
-}
-"""S3's codes by class of error; a class not listed has the code of its nearest base.
-
-An error without such a base is an ``InternalError``.
-"""
-
 _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 """Matches a local path in a message; the names of objects do not begin with a slash."""
 
@@ -91,6 +67,5 @@ def of_lake_error(error: LakeError) -> S3Error:
     """
     if isinstance(error, S3Error):
         return error
-    known = (_CODES[base] for base in type(error).__mro__ if base in _CODES)
     text = f"{error.message} ({error.hint})" if error.hint else error.message
-    return S3Error(next(known, "InternalError"), _LOCAL_PATH.sub("(a local path)", text))
+    return S3Error(response_to(error)[1], _LOCAL_PATH.sub("(a local path)", text))
