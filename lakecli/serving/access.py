@@ -5,8 +5,6 @@ gets a link with a token that works once, and from then on a session. Comparison
 time, so that their duration reveals nothing about a secret.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable

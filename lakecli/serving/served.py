@@ -5,8 +5,6 @@ most every `CATCH_UP` seconds. A storage namespace that is read without a clone 
 same interval. One thread does this; meanwhile, others use the present state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy

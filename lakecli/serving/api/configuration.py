@@ -1,7 +1,5 @@
 """Operations about the server itself: configuration, health, login and the current user."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 `OPERATIONS` lists the supported operations; any other request gets the status 501.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

@@ -4,8 +4,6 @@ The differences below a directory are counted up to a bound. Beyond it, the page
 path after the directory, so that it never reads or skips a million paths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple

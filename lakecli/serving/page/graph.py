@@ -4,8 +4,6 @@ Every second column of the text becomes a lane. ``|`` is a vertical line, ``\`` 
 one lane to the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 

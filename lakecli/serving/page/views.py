@@ -1,7 +1,5 @@
 """The data of each page, for its template. Each function runs in a thread."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Headers and documents have checksums in base64. CRC64NVME is the default of the 
 lakecli's dependencies computes it, so the compiled core does.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from base64 import b64decode, b64encode

@@ -1,7 +1,5 @@
 """Conditional requests, checked in the order of RFC 9110, and ranges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import datetime
