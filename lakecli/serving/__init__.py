@@ -12,8 +12,9 @@
     served           the repositories, opened for many threads
     writes           writes to branches; concurrent ones are staged in one transaction
     reading          conditional requests, and byte ranges of objects
-    statuses         the HTTP status of each error
-    clients          configuration lines for well-known clients
+    responses        plain responses, and the contents of objects
+    statuses         the HTTP status of each error, and its code in S3
+    clients          configuration lines for well-known clients, from clients.txt
 
 The endpoint has no state of its own on disk: like the commands, it uses the local store and the
 bucket.

@@ -11,19 +11,16 @@ endpoint, and a request from another site that may change something is refused. 
 Every other request gets S3's error for unsigned requests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakecli.serving.context import ServingContext
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
 Handle = Callable[[Request, ServingContext], Awaitable[Response]]
 """A function that handles the requests for one surface."""
@@ -78,17 +75,8 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
 @cache
 def handler_of(surface: str) -> Handle:
     """Return the handler of a surface, which is imported at the first request."""
-    if surface == "api":
-        from lakecli.serving.api import routes as api
-
-        return api.handle
-    if surface == "page":
-        from lakecli.serving.page import routes as page
-
-        return page.handle
-    from lakecli.serving.s3 import routes as s3
-
-    return s3.handle
+    handle: Handle = import_module(f"lakecli.serving.{surface}.routes").handle
+    return handle
 
 
 def is_own_host(hosts: list[str], names: frozenset[str]) -> bool:

@@ -1,28 +1,28 @@
 """The objects that all surfaces share, and the threads in which their handlers run."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple
+
+from starlette.requests import Request
 
 from lakecli.opening import default_committer
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.served import Served
 from lakecli.serving.writes import Client
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 THREADS: Final = 40
 """The maximum number of requests that use repositories at the same time; others wait."""
+
+MOST_STREAMS: Final = 64
+"""The maximum number of concurrent slow requests: large uploads, and parts being joined."""
 
 THREAD_NAME: Final = "serve"
 """The prefix of the names of the threads."""
@@ -37,13 +37,11 @@ class Options(NamedTuple):
     Attributes:
         url: the endpoint's own URL, without a trailing slash.
         hosts: the host names, in lower case, that a ``Host`` header may have; if empty, any.
-        region: the AWS region that the endpoint reports.
         redirect: whether clients that follow redirects are sent to the bucket for an object's data.
     """
 
     url: str = "http://127.0.0.1:8000"
     hosts: frozenset[str] = frozenset()
-    region: str = "us-east-1"
     redirect: bool = False
 
 
@@ -55,6 +53,7 @@ class ServingContext:
         clock: returns the present time, an aware UTC datetime.
         committer: returns the committer of new commits.
         threads: the threads in which handlers run; a thread is started when it is first needed.
+        slow_threads: the threads for requests that take long or wait for their client.
     """
 
     served: Served
@@ -65,6 +64,9 @@ class ServingContext:
     threads: ThreadPoolExecutor = field(
         default_factory=partial(ThreadPoolExecutor, THREADS, THREAD_NAME)
     )
+    slow_threads: ThreadPoolExecutor = field(
+        default_factory=partial(ThreadPoolExecutor, MOST_STREAMS, f"{THREAD_NAME}-slow")
+    )
     _owned: dict[Callable[[], Any], Any] = field(default_factory=dict)
 
     def own(self, kind: Callable[[], T]) -> T:
@@ -73,13 +75,15 @@ class ServingContext:
         # Threads that create an instance at the same time all get the same one.
         return self._owned.setdefault(kind, kind()) if found is None else found
 
-    async def in_thread(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def in_thread(
+        self, function: Callable[[*Ts], T], /, *args: *Ts, is_slow: bool = False
+    ) -> T:
         """Call a function in a thread, and return its result.
 
         If the request is cancelled meanwhile, the function still runs to its end.
         """
-        called = partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self.threads, called)
+        threads = self.slow_threads if is_slow else self.threads
+        return await asyncio.get_running_loop().run_in_executor(threads, function, *args)
 
 
 def client_of(request: Request, surface: str) -> Client:
@@ -87,6 +91,18 @@ def client_of(request: Request, surface: str) -> Client:
     agent = request.headers.get("user-agent", "").split("/", 1)[0].split(" ", 1)[0]
     name = "".join(each for each in agent if each.isascii() and (each.isalnum() or each in "-._"))
     return Client(surface, name[:_LONGEST_NAME] or _UNNAMED)
+
+
+async def ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield pieces; while the caller uses one, the next is already being received."""
+    reading = asyncio.ensure_future(anext(pieces, None))
+    try:
+        while (piece := await reading) is not None:
+            reading = asyncio.ensure_future(anext(pieces, None))
+            yield piece
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 def pieces_of(body: AsyncIterator[bytes]) -> Iterator[bytes]:

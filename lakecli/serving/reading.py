@@ -1,7 +1,6 @@
-"""Conditional requests and byte ranges, for all surfaces."""
+"""Queries, conditional requests and byte ranges, for all surfaces."""
 
-from __future__ import annotations
-
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,10 +8,12 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from functools import lru_cache
 from typing import Final
+from urllib.parse import parse_qsl
 
 from lakecli.base.model import Entry
+from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import damaged, gone
+from lakecli.repository.reading.contents import damaged, gone, read_object
 from lakecli.repository.reading.recorded import locate
 from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import open_range
@@ -21,6 +22,20 @@ PIECE: Final = 1 << 20
 """The maximum number of bytes per read."""
 
 _RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
+
+
+def query_of(raw: bytes, *, most: int | None = None) -> list[tuple[str, str]]:
+    """Return the decoded names and values of a query; bytes that are not UTF-8 become surrogates.
+
+    Raises:
+        UsageError: there are more than `most` parameters.
+    """
+    try:
+        return parse_qsl(
+            os.fsdecode(raw), keep_blank_values=True, errors="surrogateescape", max_num_fields=most
+        )
+    except ValueError:
+        raise UsageError("too many parameters in the address") from None
 
 
 def has_tag(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
@@ -63,8 +78,18 @@ def part_of(header: str, size: int) -> tuple[int, int] | None:
     return int(found[1]), min(int(found[2]) + 1, size) if found[2] else size
 
 
-def read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Yield a part of an object; only its size is verified.
+def read_part(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
+    """Return an iterator over a part of an object, of which only the size is verified.
+
+    If the part is the complete object, its contents are verified, too.
+    """
+    if size == entry.size:
+        return read_object(repository, entry)
+    return _read_range(repository, entry, start, size)
+
+
+def _read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
+    """Yield a part of an object.
 
     Raises:
         NotFound: the object is not where its entry says.

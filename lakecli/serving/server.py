@@ -10,8 +10,6 @@ After an interrupt the endpoint accepts no more connections, waits a moment for 
 and cuts off the rest. Nothing is lost: a change is durable before its response is sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging
@@ -20,19 +18,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
-from signal import SIGINT, SIGTERM, signal
 from time import monotonic
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.serving.app import make_app
-from lakecli.serving.context import THREAD_NAME
-
-if TYPE_CHECKING:
-    from lakecli.serving.context import ServingContext
+from lakecli.serving.context import THREAD_NAME, ServingContext
 
 LOOPBACK: Final = "127.0.0.1"
 PORT: Final = 8000
@@ -58,8 +52,6 @@ IDLE_TIME: Final = 75
 _HIGHEST_PORT: Final = 65_535
 _TICK: Final = 1.0
 _GRACE: Final = 0.3
-_WORKERS: Final = (THREAD_NAME, "AnyIO worker")
-"""Prefixes of the names of threads that handle requests."""
 
 
 def is_loopback(host: str) -> bool:
@@ -106,27 +98,17 @@ def bind(host: str, port: int | None) -> socket.socket:
             f"may not listen on port {port}", hint="choose another port, such as 8000"
         ) from error
     except OSError as error:
-        in_use = error.errno == errno.EADDRINUSE
-        raise UsageError(
-            f"cannot listen on {host}, port {port}: {error}",
-            hint="another program has the port: choose another one, or none"
-            if in_use
-            else "name an address of this machine",
-        ) from error
+        hint = "name an address of this machine"
+        if error.errno == errno.EADDRINUSE:
+            hint = "another program has the port: choose another one, or none"
+        problem = str(error).partition(" (while ")[0]
+        raise UsageError(f"cannot listen on {host}, port {port}: {problem}", hint=hint) from error
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    family, kind, protocol, _, address = found[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(128)
-    except BaseException:
-        bound.close()
-        raise
-    return bound
+    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 
 
 def url_of(host: str, bound: socket.socket, *, secure: bool) -> str:
@@ -253,9 +235,10 @@ class Endpoint(uvicorn.Server):
     def run_until_stopped(self) -> bool:
         """Handle requests until `stop` or an interrupt; return whether all threads have ended."""
         self.run(sockets=[self._bound])
-        self._context.threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._context.threads, self._context.slow_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         ends_at = monotonic() + _GRACE
-        working = [each for each in threading.enumerate() if each.name.startswith(_WORKERS)]
+        working = [each for each in threading.enumerate() if each.name.startswith(THREAD_NAME)]
         for each in working:
             each.join(max(0.0, ends_at - monotonic()))
         return not any(each.is_alive() for each in working)
@@ -287,13 +270,6 @@ class Endpoint(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Let SIGINT and SIGTERM stop the endpoint, without a `KeyboardInterrupt` afterwards."""
-        # Only the main thread may set handlers.
-        if threading.current_thread() is not threading.main_thread():
+        with super().capture_signals():
             yield
-            return
-        before = {each: signal(each, self.handle_exit) for each in (SIGINT, SIGTERM)}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal(each, handler)
+            self._captured_signals.clear()  # otherwise, uvicorn would raise them again

@@ -15,10 +15,11 @@ objects; then the bucket itself copies it to its final key (`take_over`). If the
 garbage collection deletes incoming objects and aborts unfinished uploads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -74,6 +75,24 @@ class Client(NamedTuple):
         return f"{self.surface}: {action} by {self.name}"
 
 
+class Deposited(NamedTuple):
+    """An object that was stored in the namespace, and to which no entry refers yet.
+
+    Attributes:
+        address: the physical address for its entry.
+        digest: the BLAKE3 digest in 64 hex digits, which becomes the checksum of its entry.
+        size: the size in bytes.
+        intake: the intake that stored the object, and must make it durable.
+        is_new: whether the namespace is known not to have had this object before.
+    """
+
+    address: str
+    digest: str
+    size: int
+    intake: "Intake"
+    is_new: bool = False
+
+
 class Intake:
     """Stores objects in a namespace, and makes them durable. Safe to share between threads.
 
@@ -93,21 +112,19 @@ class Intake:
 
     def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
         """Store an object in the namespace; only `settle` guarantees that it is durable."""
-        if isinstance(source, bytes) and len(source) <= PART_SIZE:
+        if isinstance(source, bytes):
             return self._small(source)
-        pieces = iter([source] if isinstance(source, bytes) else source)
-        if not self._is_local:
-            return self._to_bucket(pieces, memory)
+        pieces = iter(source)
         first: list[bytes] = []
         size = 0
-        for piece in pieces:
-            first.append(piece)
-            size += len(piece)
-            if size > SMALL:
-                reader = cast("BinaryIO", PieceReader(chain(first, pieces)))
-                done = self._ingest.stream(reader)
-                return Deposited(data_key(done.digest), done.digest, done.size, self)
-        return self._small(b"".join(first))
+        most, large = (SMALL, self._stream) if self._is_local else (PART_SIZE, self._incoming)
+        with nullcontext() if self._is_local else memory.held(SENT_AT_ONCE):
+            for piece in pieces:
+                first.append(piece)
+                size += len(piece)
+                if size > most:
+                    return large(chain(first, pieces))
+            return self._small(b"".join(first))
 
     def _small(self, data: bytes) -> Deposited:
         digest = DataDigest(blake3(data).hexdigest())
@@ -115,16 +132,9 @@ class Intake:
         is_new = put_content(self._repository.store, address, data)
         return Deposited(address, digest, len(data), self, is_new=is_new)
 
-    def _to_bucket(self, pieces: Iterator[bytes], memory: Memory) -> Deposited:
-        first: list[bytes] = []
-        size = 0
-        with memory.held(SENT_AT_ONCE):
-            for piece in pieces:
-                first.append(piece)
-                size += len(piece)
-                if size > PART_SIZE:
-                    return self._incoming(chain(first, pieces))
-            return self._small(b"".join(first))
+    def _stream(self, pieces: Iterator[bytes]) -> Deposited:
+        done = self._ingest.stream(cast("BinaryIO", PieceReader(pieces)))
+        return Deposited(data_key(done.digest), done.digest, done.size, self)
 
     def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
         """Upload an object to an incoming key, hash it meanwhile, and copy it to its final key."""
@@ -172,24 +182,6 @@ class Intake:
         self._repository.guard.settle(found=found, written=written)
 
 
-class Deposited(NamedTuple):
-    """An object that was stored in the namespace, and to which no entry refers yet.
-
-    Attributes:
-        address: the physical address for its entry.
-        digest: the BLAKE3 digest in 64 hex digits, which becomes the checksum of its entry.
-        size: the size in bytes.
-        intake: the intake that stored the object, and must make it durable.
-        is_new: whether the namespace is known not to have had this object before.
-    """
-
-    address: str
-    digest: str
-    size: int
-    intake: Intake
-    is_new: bool = False
-
-
 class PathChange(NamedTuple):
     """A change of one path.
 
@@ -211,28 +203,28 @@ Outcome = bytes | LakeError | None
 """The encoded entry of a path after a change, ``None`` if it has none, or the error."""
 
 
+@dataclass(eq=False)
 class _Request:
-    """The changes of one call of `BranchWriter.apply`, and their outcomes or an error."""
+    """The changes of one call of `BranchWriter.apply`, and their outcomes."""
 
-    def __init__(self, changes: Sequence[PathChange], client: Client, action: str) -> None:
-        self.changes = changes
-        self.client = client
-        self.action = action
-        self.outcomes: list[Outcome] | None = None
-        self.error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.outcomes is not None or self.error is not None
+    changes: Sequence[PathChange]
+    client: Client
+    action: str
+    outcomes: Future[list[Outcome]] = field(default_factory=Future)
 
     def deposited(self) -> Iterator[Deposited]:
         return chain.from_iterable(change.deposited for change in self.changes)
 
-    def result(self) -> list[Outcome]:
-        if self.error is not None:
-            raise self.error
-        assert self.outcomes is not None
-        return self.outcomes
+
+@contextmanager
+def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
+    """Pass an error to the threads of requests instead of raising it."""
+    try:
+        yield
+    except BaseException as error:  # noqa: BLE001 - each thread raises it
+        for request in requests:
+            if not request.outcomes.done():
+                request.outcomes.set_exception(error)
 
 
 class _Operation:
@@ -275,17 +267,15 @@ class BranchWriter:
         self._leading = Lock()
         self._operations: dict[Client, _Operation] = {}
 
-    def deposit(self, source: Iterable[bytes] | bytes, *, size: int | None = None) -> Deposited:
+    def deposit(self, source: Iterable[bytes] | bytes) -> Deposited:
         """Store the data of an object in the namespace; only `apply` guarantees that it is durable.
 
         Args:
             source: the data, or an iterable of pieces. If the iterable raises, nothing is stored.
-            size: the size of the data in bytes, if it is known.
 
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        del size  # nothing depends on it yet
         return self._present_intake().take(source, self._memory)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
@@ -317,9 +307,16 @@ class BranchWriter:
         with self._lock:
             self._waiting.append(mine)
         with self._leading:
-            while not mine.is_done:
+            while not mine.outcomes.done():
                 self._make(self._take_waiting())
-        return mine.result()
+        return mine.outcomes.result()
+
+    def apply_one(self, change: PathChange, *, client: Client, action: str) -> bytes | None:
+        """Make one change, and return its outcome; raise it if it is an error."""
+        (outcome,) = self.apply([change], client=client, action=action)
+        if isinstance(outcome, LakeError):
+            raise outcome
+        return outcome
 
     def _take_waiting(self) -> list[_Request]:
         """Remove the next requests from the queue, and return them in order of arrival."""
@@ -335,102 +332,75 @@ class BranchWriter:
 
     def _make(self, requests: Sequence[_Request]) -> None:
         """Make the changes of requests; afterwards each has its outcomes or an error."""
-        try:
-            requests = self._settled(requests)
-            by_client: dict[Client, list[_Request]] = {}
-            for request in requests:
-                by_client.setdefault(request.client, []).append(request)
-            for client, own in by_client.items():
-                self._stage(client, own)
-        except BaseException as error:  # noqa: BLE001 - each thread raises it for its own request
-            for request in requests:
-                if not request.is_done:
-                    request.error = error
-
-    def _settled(self, requests: Sequence[_Request]) -> list[_Request]:
-        """Make the deposits of requests durable; return the requests for which this succeeded."""
-        found: dict[Intake, list[Deposited]] = {}
+        by_intake: dict[Intake, list[tuple[_Request, Deposited]]] = {}
         for request in requests:
             for each in request.deposited():
-                found.setdefault(each.intake, []).append(each)
-        for intake, deposited in found.items():
-            try:
-                intake.settle(deposited)
-            except LakeError as error:
-                for request in requests:
-                    if any(each.intake is intake for each in request.deposited()):
-                        request.error = error
-        return [request for request in requests if not request.is_done]
+                by_intake.setdefault(each.intake, []).append((request, each))
+        for intake, found in by_intake.items():
+            with _passed_to([request for request, _ in found]):
+                intake.settle([each for _, each in found])
+        by_client: dict[Client, list[_Request]] = {}
+        for request in requests:
+            if not request.outcomes.done():
+                by_client.setdefault(request.client, []).append(request)
+        for client, own in by_client.items():
+            with _passed_to(own):
+                self._stage(client, own)
 
     def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
         now = self._elapsed()
-        try:
-            operation = self._operations.pop(client, None)
-            if operation is None or not operation.continues(now):
-                repository = self._acting(client.command(requests[0].action))
-                stager = Stager(repository, self.branch)
-                operation = _Operation(stager, repository, now)
-            else:
-                check_early(operation.repository, self.branch)
-            judged = _Judged(operation.repository, self.branch, requests)
-            outcomes = operation.stager.write_planned(
-                self.branch, judged.paths, judged.plan, kind=client.surface
-            )
-        except LakeError as error:
-            for request in requests:
-                request.error = error
-            return
+        operation = self._operations.pop(client, None)
+        if operation is None or not operation.continues(now):
+            repository = self._acting(client.command(requests[0].action))
+            operation = _Operation(Stager(repository, self.branch), repository, now)
+        else:
+            check_early(operation.repository, self.branch)
+        paths = sorted({each.path for request in requests for each in request.changes})
+        plan = partial(_planned, operation.repository, self.branch, requests)
+        outcomes = operation.stager.write_planned(self.branch, paths, plan, kind=client.surface)
         for request, own in zip(requests, outcomes, strict=True):
-            request.outcomes = own
+            request.outcomes.set_result(own)
         operation.last = now
         self._operations[client] = operation  # moved to the end, so that the oldest is first
         while len(self._operations) > MOST_CLIENTS:
             del self._operations[next(iter(self._operations))]
 
 
-class _Judged:
-    """Applies the changes of several requests to a view of the branch."""
+def _planned(
+    repository: Repository, branch: str, requests: Sequence[_Request], view: View
+) -> tuple[Parts, list[list[Outcome]]]:
+    """Apply the changes of requests to a view of the branch.
 
-    def __init__(self, repository: Repository, branch: str, requests: Sequence[_Request]) -> None:
-        self._repository = repository
-        self._branch = branch
-        self._requests = requests
-        self.paths = sorted({each.path for request in requests for each in request.changes})
+    Returns:
+        the entries to stage, and the outcomes of each request.
+    """
+    before: dict[bytes, bytes | None] = {}
+    after: dict[bytes, bytes | None] = {}
 
-    def plan(self, view: View) -> tuple[Parts, list[list[Outcome]]]:
-        """Return the entries to stage, and the outcomes of each request."""
-        before: dict[bytes, bytes | None] = {}
-        after: dict[bytes, bytes | None] = {}
+    def make(change: PathChange) -> Outcome:
+        path = change.path
+        try:
+            if path not in before:
+                check_path(path)
+                before[path] = after[path] = view.find(path)
+            value = change.decide(after[path])
+            if value and value != after[path] and not change.deposited:
+                claim_values(repository, [(path, value)])
+        except LakeError as error:
+            return error
+        if value is not None:
+            after[path] = value or None
+        return after[path]
 
-        def make(change: PathChange) -> Outcome:
-            path = change.path
-            try:
-                if path not in before:
-                    check_path(path)
-                    before[path] = after[path] = view.find(path)
-                after[path] = self._decide(change, after[path])
-            except LakeError as error:
-                return error
-            return after[path]
-
-        outcomes = [[make(change) for change in request.changes] for request in self._requests]
-        changed: list[tuple[bytes, bytes]] = []
-        for path, value in after.items():
-            present = before[path]
-            if value is not None and is_to_stage(self._branch, present, value):
-                changed.append((path, value))
-            elif value is None and present is not None:
-                changed.append((path, TOMBSTONE))
-        return [(self._branch, uploaded_changes(changed))], outcomes
-
-    def _decide(self, change: PathChange, present: bytes | None) -> bytes | None:
-        """Return the encoded entry of a path after a change, and claim the object it refers to."""
-        value = change.decide(present)
-        if value is None:
-            return present
-        if value and value != present and not change.deposited:
-            claim_values(self._repository, [(change.path, value)])
-        return value or None
+    outcomes = [[make(change) for change in request.changes] for request in requests]
+    changed: list[tuple[bytes, bytes]] = []
+    for path, value in after.items():
+        present = before[path]
+        if value is not None and is_to_stage(branch, present, value):
+            changed.append((path, value))
+        elif value is None and present is not None:
+            changed.append((path, TOMBSTONE))
+    return [(branch, uploaded_changes(changed))], outcomes
 
 
 def new_memory() -> Memory:

@@ -1,7 +1,5 @@
 """Objects: read, list, write, copy, delete; also stage objects that clients stored themselves."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.ids import MalformedId
@@ -27,21 +25,17 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handoff import incoming
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import is_external
-from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
-from lakecli.serving.reading import has_tag, http_date, part_of, read_range
+from lakecli.serving.reading import has_tag, http_date, part_of
+from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import PreconditionFailed
 from lakecli.serving.writes import PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.presigned_urls import PresignRequest
-from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import as_url, is_local
-
-_PIECE: Final = 1 << 20
-"""Bytes per piece of a response."""
 
 _PRESIGNED_FOR: Final = timedelta(minutes=15)
 """How long presigned URLs are valid; the same as in lakeFS."""
@@ -117,23 +111,10 @@ def get_object(call: ApiCall) -> Response:
         return Response(status_code=304, headers=headers)
     is_same = call.headers.get("if-range", etag) == etag
     part = part_of(call.headers.get("range", ""), entry.size) if is_same else None
-    start, end = part or (0, entry.size)
-    if part is not None:
-        if start >= end:
-            unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
-            raise ApiError(416, f"the object has {entry.size} bytes", unsatisfied)
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{entry.size}"
-    headers["Content-Length"] = str(end - start)
-    status = 200 if part is None else 206
-    if call.request.method == "HEAD":
-        return Response(status_code=status, headers=headers)
-    pieces = read_object if part is None else partial(read_range, start=start, size=end - start)
-    # The reader holds back the last piece until the whole object is verified, so that a client
-    # gets a damaged object cut short.
-    reader = PieceReader(pieces(repository, entry))
-    if end - start <= _PIECE:
-        return Response(reader.read(), status, headers)
-    return StreamingResponse(iter(partial(reader.read, _PIECE), b""), status, headers)
+    if part is not None and part[0] >= part[1]:
+        unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
+        raise ApiError(416, f"the object has {entry.size} bytes", unsatisfied)
+    return object_response(call.request, call.context, repository, entry, headers, span=part)
 
 
 def _etag(entry: Entry) -> str:
@@ -384,9 +365,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
     return _object_json(call, path, staged)
 
 
-_REF: Final = "/repositories/{repository}/refs/{ref}/objects"
-_BRANCH: Final = "/repositories/{repository}/branches/{branch}/objects"
-_BACKING: Final = "/repositories/{repository}/branches/{branch}/staging/backing"
+_REF: Final = requests.REPOSITORY + "/refs/{ref}/objects"
+_BRANCH: Final = requests.REPOSITORY + "/branches/{branch}/objects"
+_BACKING: Final = requests.REPOSITORY + "/branches/{branch}/staging/backing"
 _OWN: Final = _BRANCH + "/stat/user_metadata"
 _SET: Final = JsonFields(set=requests.metadata)
 _COPY: Final = JsonFields(src_path=requests.path_text, src_ref=optional(requests.name_text, ""))

@@ -1,7 +1,5 @@
 """Branches, tags and commits: list, create, move, delete, log, diff, merge."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -277,11 +275,10 @@ def delete_tag(call: ApiCall) -> None:
     tag.delete(call.repository, call["tag"])
 
 
-_ONE: Final = "/repositories/{repository}"
-_ALL: Final = _ONE + "/branches"
+_ALL: Final = requests.REPOSITORY + "/branches"
 _NAMED: Final = _ALL + "/{branch}"
-_MERGES: Final = _ONE + "/refs/{sourceRef}/merge/{destinationBranch}"
-_TAGS: Final = _ONE + "/tags"
+_MERGES: Final = requests.REPOSITORY + "/refs/{sourceRef}/merge/{destinationBranch}"
+_TAGS: Final = requests.REPOSITORY + "/tags"
 _BRANCH: Final = JsonFields(name=requests.name_text, source=requests.name_text, hidden=flag)
 _TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text, force=flag)
 
@@ -296,9 +293,11 @@ OPERATIONS: Final = (
     ApiOperation("cherryPick", "POST", _NAMED + "/cherry-pick", cherry_pick_on, 201, _PICK),
     ApiOperation("diffBranch", "GET", _NAMED + "/diff", diff_branch),
     ApiOperation("commit", "POST", _NAMED + "/commits", create_commit, 201, COMMIT),
-    ApiOperation("getCommit", "GET", _ONE + "/commits/{commitId}", get_commit),
-    ApiOperation("logCommits", "GET", _ONE + "/refs/{ref}/commits", log_commits),
-    ApiOperation("diffRefs", "GET", _ONE + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
+    ApiOperation("getCommit", "GET", requests.REPOSITORY + "/commits/{commitId}", get_commit),
+    ApiOperation("logCommits", "GET", requests.REPOSITORY + "/refs/{ref}/commits", log_commits),
+    ApiOperation(
+        "diffRefs", "GET", requests.REPOSITORY + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs
+    ),
     ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch, body=_MERGE),
     ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
     ApiOperation("listTags", "GET", _TAGS, list_tags),

@@ -1,7 +1,5 @@
 """Operations on repositories: list, create, delete, and protect branches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
@@ -96,16 +94,15 @@ def set_branch_protection(call: ApiCall) -> None:
         change(call.repository, pattern, who=call.committer)
 
 
-_ONE: Final = "/repositories/{repository}"
-_RULES: Final = _ONE + "/settings/branch_protection"
+_RULES: Final = requests.REPOSITORY + "/settings/branch_protection"
 _PATTERNS: Final = list_of(JsonFields(pattern=name_text), 1_000)
 
 OPERATIONS: Final = (
     ApiOperation("listRepositories", "GET", "/repositories", list_repositories),
     ApiOperation("createRepository", "POST", "/repositories", create_repository, 201, _CREATION),
-    ApiOperation("getRepository", "GET", _ONE, get_repository),
-    ApiOperation("deleteRepository", "DELETE", _ONE, delete_repository, 204),
-    ApiOperation("getRepositoryMetadata", "GET", _ONE + "/metadata", lambda _: {}),
+    ApiOperation("getRepository", "GET", requests.REPOSITORY, get_repository),
+    ApiOperation("deleteRepository", "DELETE", requests.REPOSITORY, delete_repository, 204),
+    ApiOperation("getRepositoryMetadata", "GET", requests.REPOSITORY + "/metadata", lambda _: {}),
     ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
     ApiOperation("setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204, _PATTERNS),
 )

@@ -6,8 +6,6 @@ checked and the repository opened. It returns a JSON value, ``None`` for an empt
 `Response`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -20,7 +18,6 @@ from itertools import islice
 from operator import attrgetter
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -36,6 +33,7 @@ from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext
+from lakecli.serving.reading import query_of
 from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
@@ -52,6 +50,7 @@ _LARGEST_QUERY: Final = 256
 _UNDECODABLE: Final = "\0"
 """Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""
 
+REPOSITORY: Final = "/repositories/{repository}"
 READING: Final = frozenset({"GET", "HEAD"})
 NO_CONTENT: Final = 204
 
@@ -98,13 +97,13 @@ class ApiOperation(NamedTuple):
     name: str
     method: str
     path: str
-    handler: Callable[[ApiCall], object]
+    handler: Callable[["ApiCall"], object]
     status: int = 200
     body: Callable[[object], Any] | None = None
     acts: bool = True
     is_raw: bool = False
 
-    def answer(self, call: ApiCall) -> object:
+    def answer(self, call: "ApiCall") -> object:
         """Check the body, open the repository, and return the handler's result; needs a thread."""
         if self.body is not None:
             call.fields = self.body(call.document())
@@ -230,11 +229,9 @@ class ApiCall:
             deposited: the stored data that the new entry refers to.
         """
         change = PathChange(path, decide, deposited)
-        (outcome,) = self.writer.apply([change], client=self.client, action=self.action)
-        if isinstance(outcome, errors.LakeError):
-            raise outcome
-        assert outcome is not None
-        return decode_entry(outcome)
+        value = self.writer.apply_one(change, client=self.client, action=self.action)
+        assert value is not None
+        return decode_entry(value)
 
     def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
         """Return the parsed JSON of the body; an empty body counts as ``{}``."""
@@ -247,25 +244,16 @@ class ApiCall:
     # The query ---------------------------------------------------------------------------
 
     @cached_property
-    def _query(self) -> Mapping[str, list[str]]:
-        query = self.request.scope["query_string"].decode("ascii", "replace")
-        try:
-            return parse_qs(
-                query,
-                keep_blank_values=True,
-                errors="surrogateescape",
-                max_num_fields=_LARGEST_QUERY,
-            )
-        except ValueError as error:
-            raise Invalid(f"the query: {error}") from None
+    def _query(self) -> list[tuple[str, str]]:
+        return query_of(self.request.scope["query_string"], most=_LARGEST_QUERY)
 
     def text(self, name: str) -> str:
         """Return a query parameter as text; ``""`` if it is absent."""
-        return self._query.get(name, [""])[0]
+        return next((value for key, value in self._query if key == name), "")
 
     def paths(self, name: str) -> list[bytes]:
         """Return all non-empty values of a query parameter as paths."""
-        return [os.fsencode(each) for each in self._query.get(name, []) if each]
+        return [os.fsencode(value) for key, value in self._query if key == name and value]
 
     def raw(self, name: str) -> bytes:
         """Return a query parameter as bytes: a path, a prefix or a delimiter."""

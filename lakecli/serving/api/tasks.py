@@ -3,8 +3,6 @@
 A dump or restore is complete when the request is answered, but clients may still poll for it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -136,19 +134,20 @@ def list_runs(call: ApiCall) -> Mapping[str, Any]:
     return requests.page(call, [], dict, str)
 
 
-_ONE: Final = "/repositories/{repository}"
-_IMPORTS: Final = _ONE + "/branches/{branch}/import"
-_DUMP: Final = _ONE + "/dump"
-_RESTORE: Final = _ONE + "/restore"
+_IMPORTS: Final = requests.REPOSITORY + "/branches/{branch}/import"
+_DUMP: Final = requests.REPOSITORY + "/dump"
+_RESTORE: Final = requests.REPOSITORY + "/restore"
 
 OPERATIONS: Final = (
     ApiOperation("importStart", "POST", _IMPORTS, start_import, 202, _IMPORT, acts=False),
     ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
-    ApiOperation("dumpRefs", "PUT", _ONE + "/refs/dump", dump_refs, 201),
-    ApiOperation("restoreRefs", "PUT", _ONE + "/refs/restore", restore_from_dump, 200, _REFS),
+    ApiOperation("dumpRefs", "PUT", requests.REPOSITORY + "/refs/dump", dump_refs, 201),
+    ApiOperation(
+        "restoreRefs", "PUT", requests.REPOSITORY + "/refs/restore", restore_from_dump, 200, _REFS
+    ),
     ApiOperation("dumpSubmit", "POST", _DUMP, submit_dump, 202),
     ApiOperation("dumpStatus", "GET", _DUMP, get_task),
     ApiOperation("restoreSubmit", "POST", _RESTORE, submit_restore, 202, _REFS),
     ApiOperation("restoreStatus", "GET", _RESTORE, get_task),
-    ApiOperation("listRepositoryRuns", "GET", _ONE + "/actions/runs", list_runs),
+    ApiOperation("listRepositoryRuns", "GET", requests.REPOSITORY + "/actions/runs", list_runs),
 )

@@ -1,13 +1,12 @@
 """The parameters of a request for a page, and links to other pages."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from lakecli.base.uri import check_path
 from lakecli.base.visibility import is_visible
@@ -16,19 +15,20 @@ from lakecli.repository.contract import Repository
 from lakecli.serving.served import Served
 
 ROOT: Final = "/-/"
-_MOST_PARAMETERS: Final = 16
 
 
+@dataclass
 class Asked:
     """A request for a page.
 
     Attributes:
         name: the name of the repository; ``""`` for pages about all repositories.
-        query: the parameters by name; the values are bytes.
+        query: the parameters by name.
     """
 
-    def __init__(self, served: Served, name: str, query: Mapping[str, bytes]) -> None:
-        self.served, self.name, self.query = served, name, query
+    served: Served
+    name: str
+    query: Mapping[str, str]
 
     @cached_property
     def repository(self) -> Repository:
@@ -42,7 +42,7 @@ class Asked:
 
     def text(self, key: str, default: str = "") -> str:
         """Return a parameter as text without spaces around it, or the default if it is empty."""
-        return os.fsdecode(self.query.get(key, b"")).strip() or default
+        return self.query.get(key, "").strip() or default
 
     def path(self, key: str = "path") -> bytes:
         """Return a parameter that is a path; ``b""`` if it is absent.
@@ -50,7 +50,7 @@ class Asked:
         Raises:
             UsageError: the path is too long.
         """
-        path = self.query.get(key, b"")
+        path = os.fsencode(self.query.get(key, ""))
         check_path(path, allow_empty=True)
         return path
 
@@ -65,18 +65,6 @@ class Asked:
         if not is_number or int(digits) > most:
             raise UsageError(f"not a number up to {most:,}: {digits!r}")
         return int(digits)
-
-
-def read_query(raw: bytes) -> dict[str, bytes]:
-    """Return the parameters of a query; a repeated name has its last value.
-
-    Raises:
-        UsageError: there are too many parameters.
-    """
-    pairs = [each.replace(b"+", b" ").partition(b"=") for each in raw.split(b"&")]
-    if len(pairs) > _MOST_PARAMETERS:
-        raise UsageError("too many parameters in the address of the page")
-    return {os.fsdecode(unquote_to_bytes(k)): unquote_to_bytes(v) for k, _, v in pairs}
 
 
 def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -> str:

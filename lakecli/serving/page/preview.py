@@ -4,8 +4,6 @@ At most `MOST_READ` bytes are read, or `MOST_OF_PARQUET` of a Parquet file. Noth
 image is recognized by its first bytes, never by its path or content type, and SVG is shown as text.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io
@@ -22,9 +20,8 @@ from lakecli.base.content_types import content_type_of
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, install_command
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.recorded import locate
-from lakecli.serving.reading import read_range
+from lakecli.serving.reading import read_part
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.streams import Seekable
 
@@ -84,9 +81,7 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
     try:
         if not entry.size:
             return Preview("The object is empty.")
-        is_small = entry.size <= MOST_READ  # `read_object` verifies, but reads the whole object
-        read = read_object if is_small else partial(read_range, start=0, size=MOST_READ)
-        data = b"".join(read(repository, entry))
+        data = b"".join(read_part(repository, entry, 0, min(entry.size, MOST_READ)))
         if data.startswith(b"PAR1"):
             return _of_parquet(*locate(repository, entry), entry.size)
     except LakeError as error:

@@ -6,14 +6,11 @@ counts a redirect as a request from the site where the link was clicked, and sen
 it.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from itertools import chain
 from pathlib import Path
 from re import split
 from typing import Final
@@ -22,22 +19,24 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 
 from lakecli.base.content_types import DEFAULT
 from lakecli.base.visibility import escape_hidden
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
-from lakecli.repository.reading.contents import read_object
 from lakecli.serving.access import COOKIE
 from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
-from lakecli.serving.page.asked import ROOT, Asked, command, link, read_query
+from lakecli.serving.page.asked import ROOT, Asked, command, link
 from lakecli.serving.page.preview import MAGIC_SIZE, image_type
 from lakecli.serving.page.views import Shown
+from lakecli.serving.reading import query_of, read_part
+from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import status_of
 
+_MOST_PARAMETERS: Final = 16
 _HERE: Final = Path(__file__).parent
 _FILES: Final = {"style.css": "text/css", "icon.svg": "image/svg+xml"}
 POLICY: Final = (
@@ -66,7 +65,7 @@ async def handle(request: Request, context: ServingContext) -> Response:
     if not path.startswith(ROOT):
         return RedirectResponse(str(request.url.replace(path=ROOT)), 303, _HEADERS)
     try:
-        query = read_query(request.scope.get("query_string", b""))
+        query = dict(query_of(request.scope["query_string"], most=_MOST_PARAMETERS))
         if (instead := _before_entry(request, context, query)) is not None:
             return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
@@ -75,17 +74,15 @@ async def handle(request: Request, context: ServingContext) -> Response:
         found = views.PAGES.get(verb) if name else views.repositories
         if found is None and not is_raw:
             raise NotFound("there is no such page")
-        return await (
-            context.in_thread(lambda: _page(found(asked), name=name))
-            if found
-            else _raw(asked, context, is_head=request.method == "HEAD")
+        return await context.in_thread(
+            lambda: _page(found(asked), name=name) if found else _raw(asked, request, context)
         )
     except LakeError as error:
         return _error(status_of(error), error.message, error.hint)
 
 
 def _before_entry(
-    request: Request, context: ServingContext, query: Mapping[str, bytes]
+    request: Request, context: ServingContext, query: Mapping[str, str]
 ) -> Response | None:
     """Return the response to a browser that must log in first or has a token in its address.
 
@@ -98,7 +95,7 @@ def _before_entry(
         return None if is_known else _error(403, message, f"it works once; {how}")
     if is_known:
         return RedirectResponse(request.url.path, 303, _HEADERS)
-    token = os.fsdecode(query["token"]) if request.method == "GET" else ""
+    token = query["token"] if request.method == "GET" else ""
     session = context.access.begin_session(token)
     if session is None:
         return _error(403, "this link was used already, or is another run's", how)
@@ -125,23 +122,20 @@ def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
 
 
-async def _raw(asked: Asked, context: ServingContext, *, is_head: bool) -> Response:
+def _raw(asked: Asked, request: Request, context: ServingContext) -> Response:
     """Return the contents of an object; a browser shows an image and saves anything else."""
     path = asked.path()
-
-    def begin() -> tuple[int, bytes, Iterator[bytes]]:
-        entry, _ = views.find(asked)
-        pieces = read_object(asked.repository, entry)
-        return entry.size, next(pieces, b""), pieces
-
-    size, first, rest = await context.in_thread(begin)
-    headers = _HEADERS | {"Content-Security-Policy": _SANDBOX, "Content-Length": str(size)}
-    kind = image_type(first[:MAGIC_SIZE]) if asked.text("as") == "image" else None
+    entry, _ = views.find(asked)
+    headers = _HEADERS | {"Content-Security-Policy": _SANDBOX}
+    kind = None
+    if asked.text("as") == "image":
+        start = read_part(asked.repository, entry, 0, min(MAGIC_SIZE, entry.size))
+        kind = image_type(b"".join(start))
     if kind is None:
         name = quote(path.rpartition(b"/")[2] or b"object", safe="")
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
-    body = () if is_head else chain([first], rest)
-    return StreamingResponse(body, headers=headers, media_type=kind or DEFAULT)
+    headers["Content-Type"] = kind or DEFAULT
+    return object_response(request, context, asked.repository, entry, headers)
 
 
 @cache

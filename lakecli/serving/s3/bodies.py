@@ -1,7 +1,7 @@
 """Decodes and verifies plain and chunked bodies of requests, piece by piece.
 
-Decoded bytes are returned as soon as they arrive, so memory is bounded even if a client announces a
-huge chunk. The bytes are verified only when `Body.finish` returns: until then, the caller must not
+Decoded bytes are yielded as soon as they arrive, so memory is bounded even if a client announces a
+huge chunk. The bytes are verified only when `Body.read` has ended: until then, the caller must not
 make them visible.
 
 Chunked bodies have this form:
@@ -14,12 +14,13 @@ Chunked bodies have this form:
     CRLF
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import md5, sha256
 from hmac import compare_digest, digest
+from io import BytesIO
+from itertools import islice
+from sys import maxsize
 from typing import Final
 
 from lakecli.serving.s3 import checksums
@@ -43,6 +44,49 @@ _NOTHING: Final = sha256().hexdigest()
 _MD5: Final = "md5"
 
 
+class _Received:
+    """Reads lines, and bytes between them, from the pieces of a chunked body."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._piece = BytesIO()
+
+    def piece(self, most: int) -> bytes:
+        """Return the next 1 to `most` bytes; raise `S3Error` at the end of the body."""
+        while not (data := self._piece.read(min(most, maxsize))):
+            following = next(self._pieces, None)
+            if following is None:
+                raise _incomplete("the last chunk is missing")
+            self._piece = BytesIO(following)
+        return data
+
+    def line(self) -> bytes:
+        """Return the next line with its line break; at the end of the body, what is left of it.
+
+        Raises:
+            S3Error: IncompleteBody; the line is too long.
+        """
+        line = self._piece.readline(_LONGEST_LINE)
+        while not line.endswith(b"\n"):
+            if len(line) >= _LONGEST_LINE:
+                raise _incomplete("a line between chunks is too long")
+            following = next(self._pieces, None)
+            if following is None:
+                break
+            self._piece = BytesIO(following)
+            line += self._piece.readline(_LONGEST_LINE)
+        return line
+
+    def full_line(self) -> bytes:
+        """Return the next line without its line break, which must be CRLF."""
+        line = self.line()
+        if not line.endswith(b"\r\n"):
+            raise _incomplete(
+                "a line does not end with CRLF" if line else "the last chunk is missing"
+            )
+        return line[:-2]
+
+
 class Body:
     """The body of a request.
 
@@ -53,6 +97,10 @@ class Body:
         also: checksum algorithms to compute even if the client sends no such checksum.
         of_upload: whether the request is CompleteMultipartUpload: the checksums in its headers are
             those of the object, not of the body.
+
+    Attributes:
+        sums: after `read`, the body's checksums in base64, by their names in
+            `checksums.ALGORITHMS`: those that the client sent, and those of the argument `also`.
 
     Raises:
         S3Error: the headers are malformed, or announce a body that is too large.
@@ -67,6 +115,7 @@ class Body:
         also: Iterable[str] = (),
         of_upload: bool = False,
     ) -> None:
+        self.sums: dict[str, str] = {}
         self._signed = signed
         self._limit = limit
         self._is_chunked = signed.payload in _CHUNKED
@@ -79,99 +128,88 @@ class Body:
         self._taken = self._decoded = 0
         self._sha256 = None if self._is_chunked or signed.payload == UNSIGNED else sha256()
         self._expected = {} if of_upload else checksums.sent(headers)
-        self._announced = _trailers_of(headers) if self._is_chunked else frozenset()
+        self._announced = _announced_by(headers) if self._is_chunked else frozenset()
         named = {*self._expected, *self._announced, *also}
         self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}
         if "content-md5" in headers:
             self._expected = {**self._expected, _MD5: _md5_of(headers["content-md5"])}
             self._hashers[_MD5] = md5(usedforsecurity=False)
-        self._line = bytearray()
-        self._left = 0
-        self._is_at_trailers = False
-        self._chunk = sha256() if signed.payload in _SIGNED else None
         self._last_signature = signed.seed
-        self._trailers: dict[str, str] = {}
-        self._lines = self._take_lines()
-        next(self._lines)
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take the next received bytes, and return the decoded pieces.
+    def read(self, received: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the decoded pieces of the body; at the end, verify all of it.
+
+        Args:
+            received: the body as it was sent, in pieces of any size.
 
         Raises:
-            S3Error: the body is malformed, too large, or does not match its signature.
+            S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
+                EntityTooLarge, MalformedTrailerError and others.
         """
-        self._taken += len(data)
-        if not self._is_chunked:
-            self._take(data)
-            return [data] if data else []
-        pieces: list[bytes] = []
-        position = 0
-        while position < len(data):
-            if self._left:
-                piece = data[position : position + self._left]
-                self._take(piece)
-                pieces.append(piece)
-                position += len(piece)
-                self._left -= len(piece)
-                if not self._left:
-                    self._lines.send(b"")
-                continue
-            end = data.find(b"\n", position)
-            self._line += data[position : len(data) if end < 0 else end]
-            if len(self._line) > _LONGEST_LINE:
-                raise _incomplete("a line between chunks is too long")
-            if end < 0:
-                break
-            position = end + 1
-            self._read_line()
-        return pieces
+        counted = self._counted(received)
+        lines: list[bytes] = []
+        if self._is_chunked:
+            reader = _Received(counted)
+            yield from self._chunks(reader)
+            lines += islice(iter(reader.line, b""), _MOST_LINES + 1)
+        else:
+            yield from map(self._take, counted)
+        if self._sent_size is not None and self._taken != self._sent_size:
+            raise _incomplete("fewer or more bytes were sent than Content-Length says")
+        if self._size is not None and self._decoded != self._size:
+            raise _incomplete("fewer bytes were sent than announced")
+        if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
+            raise S3Error(
+                "XAmzContentSHA256Mismatch",
+                "The x-amz-content-sha256 that was signed is not the SHA-256 of the body.",
+            )
+        expected = [*self._expected.items(), *self._trailers_of(lines)]
+        self.sums = {
+            name: checksums.encoded(hasher.digest()) for name, hasher in self._hashers.items()
+        }
+        for name, text in expected:
+            if self.sums[name] != text:
+                raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
+        self.sums.pop(_MD5, None)
 
-    def _take(self, data: bytes) -> None:
-        """Count and hash decoded bytes."""
+    def _counted(self, received: Iterable[bytes]) -> Iterator[bytes]:
+        for data in received:
+            self._taken += len(data)
+            yield data
+
+    def _take(self, data: bytes) -> bytes:
+        """Count, hash and return decoded bytes."""
         self._decoded += len(data)
         if self._decoded > self._limit:
             raise _too_large(self._limit)
         if self._size is not None and self._decoded > self._size:
             raise _incomplete("more bytes were sent than announced")
-        for hasher in (self._sha256, self._chunk, *self._hashers.values()):
+        for hasher in (self._sha256, *self._hashers.values()):
             if hasher is not None:
                 hasher.update(data)
+        return data
 
-    def _read_line(self) -> None:
-        whole = bytes(self._line)
-        self._line.clear()
-        if not whole.endswith(b"\r") and not self._is_at_trailers:
-            raise _incomplete("a line does not end with CRLF")
-        self._left = self._lines.send(whole.removesuffix(b"\r"))
-
-    def _take_lines(self) -> Generator[int, bytes]:
-        """Receive the lines between the data of chunks, and the trailers.
-
-        Yields:
-            the size of the data before the next line; resume the generator after the data.
-        """
+    def _chunks(self, received: _Received) -> Iterator[bytes]:
+        """Yield the data of the chunks."""
         size = 1
         while size:
-            found = _CHUNK.fullmatch((yield 0))
+            found = _CHUNK.fullmatch(received.full_line())
             if found is None:
                 raise _incomplete("the size of a chunk is malformed")
-            size = int(found[1], 16)
-            if self._chunk is not None and not found[2]:
+            size = left = int(found[1], 16)
+            chunk = sha256() if self._signed.payload in _SIGNED else None
+            if chunk is not None and not found[2]:
                 raise _mismatch("a chunk has no signature")
-            if size:
-                yield size
-            if self._chunk is not None:
-                text = f"{_NOTHING}\n{self._chunk.hexdigest()}"
-                self._check("PAYLOAD", text, found[2].decode())
-                self._chunk = sha256()
-            if size and (yield 0):
+            while left:
+                piece = self._take(received.piece(left))
+                left -= len(piece)
+                if chunk is not None:
+                    chunk.update(piece)
+                yield piece
+            if chunk is not None:
+                self._check("PAYLOAD", f"{_NOTHING}\n{chunk.hexdigest()}", found[2].decode())
+            if size and received.full_line():
                 raise _incomplete("a chunk is longer than announced")
-        self._is_at_trailers = True
-        for _ in range(_MOST_LINES):
-            if line := (yield 0):  # some clients send an extra line break
-                self._read_trailer(line.decode("latin-1"))
-        yield 0
-        raise _bad_trailer("there are too many lines after the last chunk")
 
     def _check(self, kind: str, rest: str, signature: str) -> None:
         """Verify a chunk or trailer signature, which is chained to the previous signature."""
@@ -182,63 +220,30 @@ class Body:
             raise _mismatch("a chunk or trailer was not signed with this signature")
         self._last_signature = right
 
-    def _read_trailer(self, line: str) -> None:
-        found = _TRAILER.fullmatch(line)
-        name = found[1].lower() if found else ""
-        if found is None or name in self._trailers or _TRAILER_SIGNATURE in self._trailers:
-            raise _bad_trailer("a line after the last chunk is malformed")
-        self._trailers[name] = found[2]
-
-    def finish(self) -> dict[str, str]:
-        """Verify the whole body after its last byte, and return its checksums by algorithm.
-
-        The checksums are base64: those that the client sent, and those of the argument `also`.
-        Their names are the keys of `checksums.ALGORITHMS`.
-
-        Raises:
-            S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
-                MalformedTrailerError and others.
-        """
-        if self._sent_size is not None and self._taken != self._sent_size:
-            raise _incomplete("fewer or more bytes were sent than Content-Length says")
-        if self._is_chunked and not self._is_at_trailers:
-            raise _incomplete("the last chunk is missing")
-        if self._line:
-            self._read_line()
-        self._lines.close()  # breaks the reference cycle
-        if self._size is not None and self._decoded != self._size:
-            raise _incomplete("fewer bytes were sent than announced")
-        if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
-            raise S3Error(
-                "XAmzContentSHA256Mismatch",
-                "The x-amz-content-sha256 that was signed is not the SHA-256 of the body.",
-            )
-        expected = [*self._expected.items(), *self._checked_trailers()]
-        computed = {
-            name: checksums.encoded(hasher.digest()) for name, hasher in self._hashers.items()
-        }
-        for name, text in expected:
-            if computed[name] != text:
-                raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
-        computed.pop(_MD5, None)
-        return computed
-
-    def _checked_trailers(self) -> list[tuple[str, str]]:
-        """Verify the signature and names of the trailers, and return their checksums."""
-        signature = self._trailers.pop(_TRAILER_SIGNATURE, None)
+    def _trailers_of(self, lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
+        """Verify the lines after the last chunk, and yield the checksums in them."""
+        trailers: dict[str, str] = {}
+        # Some clients send more line breaks.
+        for line in (text for each in lines if (text := each.rstrip(b"\r\n"))):
+            found = _TRAILER.fullmatch(line.decode("latin-1"))
+            name = found[1].lower() if found else ""
+            if found is None or name in trailers or _TRAILER_SIGNATURE in trailers:
+                raise _bad_trailer("a line after the last chunk is malformed")
+            trailers[name] = found[2]
+        if len(lines) > _MOST_LINES:
+            raise _bad_trailer("there are too many lines after the last chunk")
+        signature = trailers.pop(_TRAILER_SIGNATURE, None)
         if self._signed.payload == SIGNED_TRAILER:
-            written = "".join(f"{name}:{value}\n" for name, value in self._trailers.items())
+            written = "".join(f"{name}:{value}\n" for name, value in trailers.items())
             if signature is None:
                 raise _mismatch("the trailer has no signature")
             self._check("TRAILER", sha256(written.encode()).hexdigest(), signature)
         elif signature is not None:
             raise _bad_trailer("the trailer is signed, but not announced as signed")
-        if self._trailers.keys() != {checksums.PREFIX + name for name in self._announced}:
+        if trailers.keys() != {checksums.PREFIX + name for name in self._announced}:
             raise _bad_trailer("the trailers are not those that x-amz-trailer announces")
-        return [
-            (name, checksums.checked(name, self._trailers[checksums.PREFIX + name]))
-            for name in self._announced
-        ]
+        for name in self._announced:
+            yield name, checksums.checked(name, trailers[checksums.PREFIX + name])
 
 
 def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
@@ -274,7 +279,7 @@ def _md5_of(text: str) -> str:
     return checksums.encoded(found)
 
 
-def _trailers_of(headers: Mapping[str, str]) -> frozenset[str]:
+def _announced_by(headers: Mapping[str, str]) -> frozenset[str]:
     """Return the algorithms of the checksums that ``x-amz-trailer`` announces."""
     names = [part.strip().lower() for part in headers.get("x-amz-trailer", "").split(",")]
     found = [name for name in names if name]

@@ -10,27 +10,24 @@ token contains the position where the next page begins. A MAC, whose secret key 
 ties the token to the bucket, prefix and delimiter of the listing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
-from hmac import compare_digest
+from hmac import compare_digest, digest
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from starlette.responses import Response
+
+from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import xml
-from lakecli.serving.s3.call import Call, S3Answer
+from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
-
-if TYPE_CHECKING:
-    from lakecli.base.model import Entry
 
 MOST: Final = 1000
 """The maximum number of names on a page."""
@@ -60,7 +57,7 @@ class ListingPage(NamedTuple):
     after: bytes = b""
 
     @classmethod
-    def of(cls, call: Call, most: str) -> ListingPage:
+    def of(cls, call: Call, most: str) -> Self:
         """Return the listing parameters of a request, without `after`.
 
         Args:
@@ -91,7 +88,7 @@ def bytes_of(call: Call, parameter: str) -> bytes:
     return call.query.get(parameter, "").encode("utf-8", "surrogateescape")
 
 
-def list_objects(call: Call) -> S3Answer:
+def list_objects(call: Call) -> Response:
     """Answer ListObjects and ListObjectsV2 with one page of objects and common prefixes."""
     query, secret = call.query, call.context.access.signing
     is_second = query.get("list-type") == "2"
@@ -122,7 +119,7 @@ def list_objects(call: Call) -> S3Answer:
         own["NextMarker"] = page.name(last) if last else None
     has_owner = not is_second or query.get("fetch-owner") == "true"
     owner = xml.elements(Owner=xml.OWNER) if has_owner else xml.Markup()
-    return S3Answer.document(
+    return xml_response(
         "ListBucketResult",
         Name=call.bucket,
         **page.echoed(),
@@ -217,7 +214,7 @@ def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
     """Return the token of the next page.
 
     Args:
-        secret: the secret of this run, at most 64 bytes.
+        secret: the secret of this run.
         listing: the bucket, prefix and delimiter for which the token is valid.
         position: the last name of the present page.
     """
@@ -245,10 +242,7 @@ def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
 
 
 def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
-    mac = blake2b(key=secret, digest_size=_MAC_SIZE)
-    for part in (*(text.encode("utf-8", "surrogateescape") for text in listing), position):
-        mac.update(len(part).to_bytes(8) + part)
-    return mac.digest()
+    return digest(secret, repr((*listing, position)).encode(), "sha256")[:_MAC_SIZE]
 
 
 def most_of(text: str | None, name: str = "max-keys") -> int:

@@ -6,18 +6,18 @@ object is only recorded. If the parts together are a copy of one whole object, a
 copies a large object in parts, only the object's entry is copied, not its data.
 """
 
-from __future__ import annotations
-
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from secrets import token_hex
 from threading import Lock
 from typing import Final
 
+from starlette.responses import Response
+
+from lakecli.serving.responses import PlainResponse
 from lakecli.serving.s3 import checksums, conditions, objects, xml
-from lakecli.serving.s3.call import PIECE, Call, S3Answer
+from lakecli.serving.s3.call import PIECE, Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
@@ -111,13 +111,9 @@ def _named(call: Call) -> dict[str, str]:
     return {"Bucket": call.bucket, "Key": call.key.decode("utf-8", "replace")}
 
 
-async def create_upload(call: Call) -> S3Answer:
+def create_upload(call: Call) -> Response:
     """Answer CreateMultipartUpload with the ID of a new upload."""
-    await call.whole(PIECE)  # verified, but its contents have no meaning
-    return await call.context.in_thread(_create_upload, call)
-
-
-def _create_upload(call: Call) -> S3Answer:
+    call.whole(PIECE)  # verified, but its contents have no meaning
     path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
@@ -125,23 +121,20 @@ def _create_upload(call: Call) -> S3Answer:
     call.writer()
     upload = new_upload(call, path, () if named is None else (checksums.named(named),))
     call.context.own(Uploads).begin(upload)
-    return S3Answer.document("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
+    return xml_response("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
 
-async def upload_part(call: Call) -> S3Answer:
+def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
-    number, upload, tag = _number_of(call), _upload_of(call), _new_tag()
-
-    def store(body: bytes | Iterator[bytes]) -> None:
-        part = UploadPart(number, call.body_size or 0, tag, call.context.clock())
-        upload.store(part, [body] if isinstance(body, bytes) else body)
-        upload.record(part._replace(checksums=call.sums))
-
-    await call.received(store, also=upload.algorithms)
-    return objects.received_answer(call, tag)
+    number, upload = _number_of(call), _upload_of(call)
+    body = call.contents(also=upload.algorithms)
+    part = UploadPart(number, call.body_size or 0, _new_tag(), call.context.clock())
+    upload.store(part, [body] if isinstance(body, bytes) else body)
+    upload.record(part._replace(checksums=call.sums))
+    return objects.received_response(call, part.tag)
 
 
-def copy_part(call: Call) -> S3Answer:
+def copy_part(call: Call) -> Response:
     """Answer UploadPartCopy: record the source and range of a part, without reading it yet."""
     number, upload, source = _number_of(call), _upload_of(call), objects.source_of(call)
     start, end = 0, source.entry.size
@@ -151,17 +144,12 @@ def copy_part(call: Call) -> S3Answer:
     now = call.context.clock()
     part = UploadPart(number, end - start, _new_tag(), now, source=source, start=start)
     upload.record(part)
-    return objects.copy_answer("CopyPartResult", now, part.tag)
+    return objects.copy_response("CopyPartResult", now, part.tag)
 
 
-async def complete_upload(call: Call) -> S3Answer:
+def complete_upload(call: Call) -> Response:
     """Answer CompleteMultipartUpload; a repeated request gets the same response."""
-    body = await call.whole(xml.LARGEST_COMPLETION, of_upload=True)
-    return await call.slowly(partial(_complete_upload, call, body))
-
-
-def _complete_upload(call: Call, body: bytes) -> S3Answer:
-    named = xml.read_completion(body)
+    named = xml.read_completion(call.whole(xml.LARGEST_COMPLETION, of_upload=True))
     uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
@@ -170,7 +158,7 @@ def _complete_upload(call: Call, body: bytes) -> S3Answer:
             etag = uploads.result_of(call) or _completed(call, upload, named)
             uploads.finish(upload, etag)
     url = f"{call.context.options.url}{call.request.url.path}"
-    return S3Answer.document(
+    return xml_response(
         "CompleteMultipartUploadResult", Location=url, **_named(call), ETag=f'"{etag}"'
     )
 
@@ -241,15 +229,15 @@ def _whole_source(parts: Parts) -> objects.CopySource | None:
     return first if first is not None and at == first.entry.size else None
 
 
-def abort_upload(call: Call) -> S3Answer:
+def abort_upload(call: Call) -> Response:
     """Answer AbortMultipartUpload: drop the upload and its parts."""
     upload = _upload_of(call)
     with upload.completing:
         call.context.own(Uploads).finish(upload)
-    return S3Answer(204)
+    return PlainResponse(204)
 
 
-def list_parts(call: Call) -> S3Answer:
+def list_parts(call: Call) -> Response:
     """Answer ListParts with one page of parts, by ascending number."""
     upload = _upload_of(call)
     most = most_of(call.query.get("max-parts"), "max-parts")
@@ -266,7 +254,7 @@ def list_parts(call: Call) -> S3Answer:
         )
         for part in listed
     ]
-    return S3Answer.document(
+    return xml_response(
         "ListPartsResult",
         **_named(call),
         UploadId=upload.id,
@@ -280,23 +268,19 @@ def list_parts(call: Call) -> S3Answer:
     )
 
 
-def list_uploads(call: Call) -> S3Answer:
+def list_uploads(call: Call) -> Response:
     """Answer ListMultipartUploads with one page of uploads and common prefixes."""
     call.check_bucket()
     page = ListingPage.of(call, "max-uploads")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
-    found: list[tuple[bytes, str, Upload]] = []
-    for upload in call.context.own(Uploads).listed(call.bucket):
-        key = upload.key
-        is_before = key == after and (not after_id or upload.id <= after_id)
-        if key < after or is_before or not key.startswith(page.prefix):
-            continue
-        group = common_prefix(key, page)
-        if not group:
-            found.append((key, upload.id, upload))
-        elif group != after and (not found or group != found[-1][0]):
-            found.append((group, "", upload))
-    shown = found[: page.most]
+    marker = after, after_id or "\uffff"
+    found: dict[tuple[bytes, str], Upload] = {}
+    for each in call.context.own(Uploads).listed(call.bucket):
+        if (each.key, each.id) > marker and each.key.startswith(page.prefix):
+            group = common_prefix(each.key, page)
+            if not group or group != after:
+                found.setdefault((group, "") if group else (each.key, each.id), each)
+    shown = list(found.items())[: page.most]
     is_truncated = 0 < page.most < len(found)
     uploads = [
         xml.elements(
@@ -306,11 +290,11 @@ def list_uploads(call: Call) -> S3Answer:
             StorageClass="STANDARD",
             Initiated=objects.iso_date(upload.started_at),
         )
-        for key, upload_id, upload in shown
+        for (key, upload_id), upload in shown
         if upload_id
     ]
-    groups = [xml.elements(Prefix=page.name(group)) for group, own, _ in shown if not own]
-    return S3Answer.document(
+    groups = [xml.elements(Prefix=page.name(group)) for (group, own), _ in shown if not own]
+    return xml_response(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
         KeyMarker=page.name(after),
@@ -318,8 +302,8 @@ def list_uploads(call: Call) -> S3Answer:
         **page.echoed(),
         MaxUploads=page.most,
         IsTruncated=is_truncated,
-        NextKeyMarker=page.name(shown[-1][0]) if is_truncated else None,
-        NextUploadIdMarker=shown[-1][1] if is_truncated else None,
+        NextKeyMarker=page.name(shown[-1][0][0]) if is_truncated else None,
+        NextUploadIdMarker=shown[-1][0][1] if is_truncated else None,
         Upload=uploads,
         CommonPrefixes=groups,
     )

@@ -6,37 +6,34 @@ for an MD5. User metadata is stored in the entry's metadata under the same keys.
 of such a header is stored with the prefix ``X-Amz-Meta-``, which lakeFS's gateway adds to all keys.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
+
+from starlette.responses import Response
 
 from lakecli.base.content_types import DEFAULT, content_type_of
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, MAX_PATH_SIZE, Entry
 from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
+from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.repository.reading.contents import read_object
-from lakecli.serving.reading import http_date, read_range
+from lakecli.serving.reading import http_date
+from lakecli.serving.responses import PlainResponse, object_response
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import PIECE, Call, S3Answer, StreamedAnswer, split_key
+from lakecli.serving.s3.call import PIECE, Call, split_key, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
-from lakecli.serving.writes import PathChange
+from lakecli.serving.writes import Deposited, Outcome, PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import plain_tag
-
-if TYPE_CHECKING:
-    from lakecli.repository.contract import Repository
-    from lakecli.serving.writes import Deposited, Outcome
 
 KEPT: Final = (
     CONTENT_ENCODING,
@@ -110,29 +107,22 @@ def iso_date(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
 
-def get_object(call: Call) -> S3Answer:
+def get_object(call: Call) -> Response:
     """Answer GetObject or HeadObject; a large object is sent while it is read."""
     repository, entry = find_entry(call)
-    status, headers, start, size = _selected(call, entry)
-    if call.request.method == "HEAD" or not size:
-        return S3Answer(status, headers)
-    if size > PIECE and (url := _redirection(call, repository, entry)):
-        return S3Answer(307, {"location": url})
+    headers, span = _selected(call, entry)
+    start, end = span or (0, entry.size)
+    is_large = end - start > PIECE and call.request.method != "HEAD"
+    if is_large and (url := _redirection(call, repository, entry)):
+        return PlainResponse(307, {"location": url})
     try:
-        if size == entry.size:
-            pieces = read_object(repository, entry)
-        else:
-            pieces = read_range(repository, entry, start, size)
-        first = next(pieces)
+        return object_response(call.request, call.context, repository, entry, headers, span=span)
     except NotFound as error:
         raise S3Error("InternalError", error.message) from error
-    if len(first) == size:
-        return S3Answer(status, headers, first)
-    return StreamedAnswer(call, status, headers, first, pieces)
 
 
-def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
-    """Return the status and headers of the response, and the start and size of its body."""
+def _selected(call: Call, entry: Entry) -> tuple[dict[str, str], tuple[int, int] | None]:
+    """Return the headers of the response, and the requested range or ``None``."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
     span = None
@@ -144,17 +134,13 @@ def _selected(call: Call, entry: Entry) -> tuple[int, dict[str, str], int, int]:
     elif is_part and entry.size:
         span = 0, entry.size
     headers = described(entry, etag)
-    start, end = span or (0, entry.size)
-    if span is not None:
-        headers["content-range"] = f"bytes {start}-{end - 1}/{entry.size}"
-    headers["content-length"] = str(end - start)
     for name in _OVERRIDES if call.query else ():
         text = call.query.get(f"response-{name}")
         if text is not None:
             if text and not _PRINTABLE.fullmatch(text):
                 raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
             headers[name] = text
-    return 200 if span is None else 206, headers, start, end - start
+    return headers, span
 
 
 def _redirection(call: Call, repository: Repository, entry: Entry) -> str:
@@ -286,31 +272,27 @@ def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry
     return entry
 
 
-async def put_object(call: Call) -> S3Answer:
+def put_object(call: Call) -> Response:
     """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
-
-    def store(body: bytes | Iterator[bytes]) -> str:
-        writer = call.writer()
-        if not path:  # a directory marker for the branch itself: nothing to store
-            if body:
-                raise S3Error("InvalidArgument", "an object needs a path behind the branch")
-            return "d41d8cd98f00b204e9800998ecf8427e-1"
-        if not isinstance(body, bytes):
-            check_early(call)
-        deposited = writer.deposit(body, size=call.body_size)
-        entry = properties.entry(*deposited[:3], call.context.clock())
-        return etag_of(stage(call, entry, "PutObject", deposited))
-
-    etag = await call.received(store)
-    return received_answer(call, etag)
+    body = call.contents()
+    writer = call.writer()
+    if not path:  # a directory marker for the branch itself: nothing to store
+        if body:
+            raise S3Error("InvalidArgument", "an object needs a path behind the branch")
+        return received_response(call, "d41d8cd98f00b204e9800998ecf8427e-1")
+    if not isinstance(body, bytes):
+        check_early(call)
+    deposited = writer.deposit(body)
+    entry = properties.entry(*deposited[:3], call.context.clock())
+    return received_response(call, etag_of(stage(call, entry, "PutObject", deposited)))
 
 
-def received_answer(call: Call, etag: str) -> S3Answer:
+def received_response(call: Call, etag: str) -> Response:
     """Return the response to an upload: the ETag and the verified checksums of the body."""
     headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
-    return S3Answer(200, {"etag": f'"{etag}"', **headers})
+    return PlainResponse(200, {"etag": f'"{etag}"', **headers})
 
 
 class CopySource(NamedTuple):
@@ -353,12 +335,8 @@ def source_of(call: Call) -> CopySource:
     return source
 
 
-async def copy_object(call: Call) -> S3Answer:
+def copy_object(call: Call) -> Response:
     """Answer CopyObject; within a repository, only the entry is copied."""
-    return await call.slowly(partial(_copy_object, call))
-
-
-def _copy_object(call: Call) -> S3Answer:
     path = check_key(call)
     directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
     if directive not in {"COPY", "REPLACE"}:
@@ -372,12 +350,12 @@ def _copy_object(call: Call) -> S3Answer:
             "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
         )
     entry = stage_copy(call, source, properties, "CopyObject")
-    return copy_answer("CopyObjectResult", entry.modified_at, etag_of(entry))
+    return copy_response("CopyObjectResult", entry.modified_at, etag_of(entry))
 
 
-def copy_answer(root: str, modified_at: datetime, etag: str) -> S3Answer:
+def copy_response(root: str, modified_at: datetime, etag: str) -> Response:
     """Return the response to a copy, an XML document named `root`."""
-    return S3Answer.document(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
+    return xml_response(root, LastModified=iso_date(modified_at), ETag=f'"{etag}"')
 
 
 def stage_copy(call: Call, source: CopySource, properties: Properties | None, action: str) -> Entry:
@@ -414,23 +392,18 @@ def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
     return PathChange(path, decide)
 
 
-def delete_object(call: Call) -> S3Answer:
+def delete_object(call: Call) -> Response:
     """Answer DeleteObject; a missing object counts as deleted."""
     path = call.place[1]
     call.writer()
     if path:
         call.apply(_removal(call.headers, path), "DeleteObject")
-    return S3Answer(204)
+    return PlainResponse(204)
 
 
-async def delete_objects(call: Call) -> S3Answer:
+def delete_objects(call: Call) -> Response:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
-    body = await call.whole(xml.LARGEST_DELETION)
-    return await call.context.in_thread(_delete_objects, call, body)
-
-
-def _delete_objects(call: Call, body: bytes) -> S3Answer:
-    objects, is_quiet = xml.read_deletion(body)
+    objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST_DELETION))
     errors = _delete_all(call, objects)
     deleted, failed = [], []
     for at, each in enumerate(objects):
@@ -439,7 +412,7 @@ def _delete_objects(call: Call, body: bytes) -> S3Answer:
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not is_quiet:
             deleted.append(xml.elements(Key=each.key))
-    return S3Answer.document("DeleteResult", Deleted=deleted, Error=failed)
+    return xml_response("DeleteResult", Deleted=deleted, Error=failed)
 
 
 def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:

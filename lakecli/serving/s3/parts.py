@@ -12,17 +12,16 @@ In both cases, parts are hashed in order while other parts arrive, up to the fir
 part that is copied from another object is only recorded, and read when the upload is completed.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from secrets import token_hex
 from threading import Lock
 from time import time_ns
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import google_crc32c
@@ -32,22 +31,18 @@ from lakecli.base.layout import data_key, incoming_key
 from lakecli.base.model import NO_METADATA
 from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import LakeError, Unreachable
+from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.parallel import Workers, part_retries
-from lakecli.serving.reading import read_range
+from lakecli.serving.reading import read_part
 from lakecli.serving.s3 import checksums
+from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
+from lakecli.serving.writes import BranchWriter
 from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from lakecli.repository.contract import Repository
-    from lakecli.serving.s3.call import Call
-    from lakecli.serving.writes import BranchWriter
 
 PIECE: Final = 1 << 20
 """Bytes that are read and hashed at a time."""
@@ -178,7 +173,7 @@ class Upload(ABC):
             for part in parts:
                 if part.source is not None:
                     repository, entry = part.source.repository, part.source.entry
-                    pieces = read_range(repository, entry, part.start, part.size)
+                    pieces = read_part(repository, entry, part.start, part.size)
                     self.store(part, pieces if part.size else ())
             self._joined = tags, self._join(parts, writer, sums)
         elif self._joined[0] != tags:

@@ -5,27 +5,25 @@ A bucket is a repository, and the first segment of a key is a ref expression. So
 ``sales``. A request for an operation that is not in the tables gets the error NotImplemented.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from datetime import UTC, datetime
-from inspect import iscoroutinefunction
-from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from random import getrandbits
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from lakecli.errors import LakeError
+from lakecli.serving.clients import REGION
+from lakecli.serving.context import ServingContext
+from lakecli.serving.reading import query_of
+from lakecli.serving.responses import BODILESS, PlainResponse
 from lakecli.serving.s3 import listing, multipart, objects, xml
-from lakecli.serving.s3.call import BODILESS, Call, Operation, S3Answer
+from lakecli.serving.s3.call import Call, Operation, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
-from lakecli.serving.s3.signature import query_of, verify
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from lakecli.serving.context import ServingContext
+from lakecli.serving.s3.signature import verify
 
 FAILED: Final = 400
 
@@ -50,7 +48,7 @@ _GRANTEE: Final = (
 _GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 
-def list_buckets(call: Call) -> S3Answer:
+def list_buckets(call: Call) -> Response:
     """Answer ListBuckets with the served repositories, ordered by name."""
     served, prefix = call.context.served, call.query.get("prefix", "")
     created = {record.name: record.created_at for record in served.lake.repositories()}
@@ -60,47 +58,46 @@ def list_buckets(call: Call) -> S3Answer:
         if name.startswith(prefix)
     ]
     buckets = xml.elements(Bucket=found)
-    return S3Answer.document("ListAllMyBucketsResult", Owner=xml.OWNER, Buckets=buckets)
+    return xml_response("ListAllMyBucketsResult", Owner=xml.OWNER, Buckets=buckets)
 
 
-def head_bucket(call: Call) -> S3Answer:
+def head_bucket(call: Call) -> Response:
     """Answer HeadBucket with the region; raise NoSuchBucket if the repository is not served."""
     call.check_bucket()
-    return S3Answer(200, {"x-amz-bucket-region": call.context.options.region})
+    return PlainResponse(200, {"x-amz-bucket-region": REGION})
 
 
-def create_bucket(call: Call) -> S3Answer:
+def create_bucket(call: Call) -> Response:
     """Answer CreateBucket with an error: only `lakecli repo create` creates a repository."""
     if call.bucket in call.context.served.names():
         raise S3Error("BucketAlreadyOwnedByYou", f"the repository {call.bucket!r} exists already")
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-def get_location(call: Call) -> S3Answer:
-    """Answer GetBucketLocation with the region; S3 writes ``us-east-1`` as an empty text."""
+def get_location(call: Call) -> Response:
+    """Answer GetBucketLocation with an empty text, by which S3 names the region `REGION`."""
     call.check_bucket()
-    region = call.context.options.region
-    return S3Answer.document("LocationConstraint", "" if region == "us-east-1" else region)
+    return xml_response("LocationConstraint")
 
 
-def get_versioning(call: Call) -> S3Answer:
+def get_versioning(call: Call) -> Response:
     """Answer GetBucketVersioning: never enabled, because commits take the place of versions."""
     call.check_bucket()
-    return S3Answer.document("VersioningConfiguration")
+    return xml_response("VersioningConfiguration")
 
 
-def get_acl(call: Call) -> S3Answer:
+def get_acl(call: Call) -> Response:
     """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
         objects.find_entry(call)
     call.check_bucket()
-    return S3Answer.document("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
+    return xml_response("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
 
 
-def get_object_tagging(call: Call) -> S3Answer:
+def get_object_tagging(call: Call) -> Response:
     """Answer GetObjectTagging with no tags, if the object exists."""
     objects.find_entry(call)
-    return S3Answer.document("Tagging", TagSet="")
+    return xml_response("Tagging", TagSet="")
 
 
 _OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_buckets}
@@ -133,6 +130,9 @@ _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "uploadId"): multipart.list_parts,
 }
 
+_SLOW: Final = frozenset({objects.copy_object, multipart.complete_upload})
+"""Operations that may copy all data of an object."""
+
 _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 
 _LOSSY: Final = (
@@ -151,22 +151,18 @@ Requests with them are refused: if they were ignored, a client would rely on the
 
 async def handle(request: Request, context: ServingContext) -> Response:
     """Answer an S3 request; an unsigned one gets an error."""
-    request_id = token_hex(8).upper()
+    request_id = f"{getrandbits(64):016X}"
     call: Call | None = None
-    answer: S3Answer
     try:
         call = _call_of(request, context)
         operation = _operation_of(call)
-        if iscoroutinefunction(operation):
-            answer = await operation(call)
-        else:
-            answer = await context.in_thread(operation, call)
+        response = await call.answer(operation, is_slow=operation in _SLOW)
     except LakeError as error:
-        answer = _error_answer(of_lake_error(error), request, call, request_id)
-    if call is not None and answer.status_code >= FAILED:
+        response = _error_response(of_lake_error(error), request, call, request_id)
+    if call is not None and response.status_code >= FAILED:
         await call.drain()
-    answer.raw_headers.append((b"x-amz-request-id", request_id.encode()))
-    return answer
+    response.raw_headers.append((b"x-amz-request-id", request_id.encode()))
+    return response
 
 
 def _call_of(request: Request, context: ServingContext) -> Call:
@@ -220,7 +216,9 @@ def _operation_of(call: Call) -> Operation:
     return operation
 
 
-def _error_answer(error: S3Error, request: Request, call: Call | None, request_id: str) -> S3Answer:
+def _error_response(
+    error: S3Error, request: Request, call: Call | None, request_id: str
+) -> Response:
     more: dict[str, str] = {}
     if call is not None:
         key = os.fsdecode(call.key)
@@ -229,5 +227,7 @@ def _error_answer(error: S3Error, request: Request, call: Call | None, request_i
             more["Key"] = key
     document = xml.error_document(error, **more, RequestId=request_id)
     if request.method == "HEAD" or error.status in BODILESS:
-        return S3Answer(error.status, error.headers)
-    return S3Answer(error.status, {"content-type": "application/xml", **error.headers}, document)
+        return PlainResponse(error.status, error.headers)
+    return PlainResponse(
+        error.status, {"content-type": "application/xml", **error.headers}, document
+    )

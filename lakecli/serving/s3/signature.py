@@ -7,19 +7,18 @@ Clients differ in how they percent-encode a path or query before they sign it. T
 sent and the form that Amazon documents are both accepted, because they name the same object.
 """
 
-from __future__ import annotations
-
+import hmac
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from hmac import compare_digest
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from lakecli.serving.reading import query_of
 from lakecli.serving.s3.errors import S3Error
 from lakecli.stores.presigned_urls import LONGEST, end_of_request
 from lakecli.stores.responses import date_of
-from lakecli.stores.s3.signing import AS_SENT, AWS4, UNSIGNED, signature, signing_key, text_to_sign
+from lakecli.stores.s3.signing import AS_SENT, AWS4, UNSIGNED, signing_key, text_to_sign
 
 UNSIGNED_TRAILER: Final = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 SIGNED_CHUNKS: Final = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -117,10 +116,12 @@ def verify(
         raise S3Error("InvalidAccessKeyId", "The access key ID is not the one of this endpoint.")
     signed_headers = _signed_of(claim, sent)
     end = end_of_request(signed_headers, claim.payload)
+    key = signing_key(secret, scope)
     for path, query in _forms(raw_path, raw_query):
         text = text_to_sign(f"{method}\n{path}\n{query}\n{end}", claim.date, scope)
-        if compare_digest(signature(secret, scope, text), claim.signature):
-            key = signing_key(secret, scope)
+        # Unlike `hmac.digest`, this keeps the GIL, for which the event loop would have to wait.
+        expected = hmac.new(key, text.encode(*AS_SENT), "sha256").hexdigest()
+        if hmac.compare_digest(expected, claim.signature):
             return Signed(access_key, claim.payload, claim.signature, key, scope, claim.date)
     raise _mismatch("check the secret key, and the host and path that were signed")
 
@@ -224,36 +225,19 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
 
 def _forms(raw_path: bytes, raw_query: bytes) -> Iterator[tuple[str, str]]:
     """Yield the encodings of the path and query that a client may have signed, as sent first."""
-    pairs = [pair for pair in _pairs_of(raw_query) if pair[0] != b"X-Amz-Signature"]
     path = raw_path.decode(*AS_SENT) or "/"
-    query = b"&".join(sorted(name + b"=" + value for name, value in pairs)).decode(*AS_SENT)
+    parts = raw_query.decode(*AS_SENT).split("&") if raw_query else ()
+    signed = [part for part in parts if part and part.partition("=")[0] != "X-Amz-Signature"]
+    query = "&".join(sorted(part if "=" in part else f"{part}=" for part in signed))
     yield path, query
     other_path = quote(unquote_to_bytes(raw_path), safe="/~") or "/"
     encoded = sorted(
-        (quote(_decoded(name), safe=""), quote(_decoded(value), safe="")) for name, value in pairs
+        (quote(name, "", errors="surrogateescape"), quote(value, "", errors="surrogateescape"))
+        for name, value in query_of(raw_query)
+        if name != "X-Amz-Signature"
     )
     other_query = "&".join(f"{name}={value}" for name, value in encoded)
     yield from ((path, other_query), (other_path, query), (other_path, other_query))
-
-
-def _pairs_of(raw_query: bytes) -> list[tuple[bytes, bytes]]:
-    parts = (part.partition(b"=") for part in raw_query.split(b"&") if part)
-    return [(name, value) for name, _, value in parts]
-
-
-def query_of(raw_query: bytes) -> list[tuple[str, str]]:
-    """Return the decoded names and values of a query; ``+`` is a space.
-
-    Bytes that are not UTF-8 become surrogates.
-    """
-    return [
-        (_decoded(name).decode(*AS_SENT), _decoded(value).decode(*AS_SENT))
-        for name, value in _pairs_of(raw_query)
-    ]
-
-
-def _decoded(part: bytes) -> bytes:
-    return unquote_to_bytes(part.replace(b"+", b" "))
 
 
 def _malformed(code: str, problem: str) -> S3Error:

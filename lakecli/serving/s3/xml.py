@@ -5,8 +5,6 @@ entities are read, and size, depth and number of elements are limited. Elements 
 their namespace, because many clients leave it out.
 """
 
-from __future__ import annotations
-
 import re
 from codecs import BOM_UTF8
 from typing import Final, NamedTuple
@@ -199,10 +197,9 @@ OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
 """The owner of all buckets, objects and uploads."""
 
 
-def document(root: str, text: str = "", /, **named: str | int | list[Markup] | None) -> bytes:
-    """Return an XML document, in S3's namespace, whose root has a text and elements."""
-    inner = escaped(text) + elements(**named)
-    return f'{_START}<{root} xmlns="{NAMESPACE}">{inner}</{root}>'.encode()
+def document(root: str, /, **named: str | int | list[Markup] | None) -> bytes:
+    """Return an XML document, in S3's namespace, whose root has elements as `elements` has them."""
+    return f'{_START}<{root} xmlns="{NAMESPACE}">{elements(**named)}</{root}>'.encode()
 
 
 def error_document(error: S3Error, **more: str) -> bytes:

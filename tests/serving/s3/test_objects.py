@@ -221,8 +221,8 @@ def test_a_body_that_ends_early_leaves_nothing(either: Site) -> None:
 
 
 def test_a_full_disk_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def deposit(_writer: object, source: Iterator[bytes], *, size: int | None) -> None:
-        assert len(next(source)) < (size or 0)
+    def deposit(_writer: object, source: Iterator[bytes]) -> None:
+        assert len(next(source)) < len(LARGE)
         raise Unreachable("no space left")
 
     with monkeypatch.context() as patch:

@@ -14,8 +14,9 @@ from botocore.credentials import Credentials
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.serving.reading import query_of
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.signature import query_of, verify
+from lakecli.serving.s3.signature import verify
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.s3.settings import AccessKeys
 from lakecli.stores.s3.signing import UNSIGNED, S3Signer
