@@ -28,10 +28,11 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import ref_fields
 from lakecli.repository.contract import Repository
-from lakecli.repository.readable import Refs
 from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
+
+Ref = Branch | Tag
 
 SKIPPED: Final = "no_verify"
 """The metadata key that marks an operation whose hooks were skipped."""
@@ -90,12 +91,33 @@ def tidy_after(txn: WriteTransaction, repository: Repository) -> None:
     txn.afterwards = partial(repository.lake.tidy, repository)
 
 
-def ref_change(before: Branch | Tag | None, after: Branch | Tag | None) -> RefChange:
+def ref_change(before: Ref | None, after: Ref | None) -> RefChange:
     """Return the change of a ref; `before` is ``None`` for a new ref, `after` for a deleted ref."""
     ref = before or after
     assert ref is not None
     kind = RefKind.BRANCH if isinstance(ref, Branch) else RefKind.TAG
     return RefChange(kind, ref.name, before and ref_fields(before), after and ref_fields(after))
+
+
+def change_ref(
+    txn: WriteTransaction, repository: Repository, before: Ref | None, after: Ref | None
+) -> RefChange:
+    """Create, move or delete a branch or tag here; return the change, to be logged.
+
+    Args:
+        before: the ref as it is; ``None``: a new ref.
+        after: the ref to write; ``None``: delete the ref.
+    """
+    refs = repository.refs(txn)
+    if isinstance(after, Branch):
+        refs.put_branch(after)
+    elif after is not None:
+        refs.put_tag(after)
+    elif isinstance(before, Branch):
+        refs.delete_branch(before.name)
+    elif before is not None:
+        refs.delete_tag(before.name)
+    return ref_change(before, after)
 
 
 def start_token(
@@ -175,7 +197,7 @@ def note_copies(
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
-def are_noted(txn: ReadTransaction, repository: Refs, tokens: Sequence[StagingToken]) -> bool:
+def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:
     """Return whether all copies of staged changes still exist.
 
     Housekeeping deletes copies that look abandoned.
