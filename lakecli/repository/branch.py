@@ -34,13 +34,9 @@ def create(repository: Repository, name: str, *, source: str) -> Branch:
     check_branch_name(name)
     commit = claim_ref(repository, source)
     with repository.lake.kv.write() as txn:
-        refs = repository.refs(txn)
-        check_free(refs, name)
+        check_free(repository.refs(txn), name)
         branch = operation_log.new_branch(txn, repository, name, commit.id)
-        refs.put_branch(branch)
-        unsent_moves.append_moves(
-            txn, repository, kind="branch create", refs=[operation_log.ref_change(None, branch)]
-        )
+        unsent_moves.move_ref(txn, repository, "branch create", None, branch)
     return branch
 
 
@@ -105,17 +101,13 @@ def delete(repository: Repository, name: str) -> Branch:
             lacks.
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
     """
-    from lakecli.repository.journal import intents, operation_log, unsent_moves
+    from lakecli.repository.journal import intents, unsent_moves
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
             branch = _not_default(repository, txn, name, "delete")
             intents.check_none_sent(txn, repository, name)
-            repository.refs(txn).delete_branch(name)
-            changes = [operation_log.ref_change(branch, None)]
-            unsent_moves.append_moves(
-                txn, repository, kind="branch delete", refs=changes, sealed=branch.tokens
-            )
+            unsent_moves.move_ref(txn, repository, "branch delete", branch, None)
         return branch
 
     repository.lake.runtime.on_step("delete")
@@ -143,13 +135,10 @@ def check_delete(repository: Repository, name: str) -> Branch:
 def _not_default(repository: Repository, txn: ReadTransaction, name: str, verb: str) -> Branch:
     branch = branch_at(repository, txn, name)
     if name == repository.record.default_branch:
-        raise Refused(
-            f"cannot {verb} the default branch {name}",
-            hint=f"it stays as long as its repository: `repo delete {repository.uri}`"
-            if verb == "delete"
-            else f"make another branch of it: `branch create {repository.uri}/NAME "
-            f"--source {name}`",
-        )
+        hint = f"make another branch of it: `branch create {repository.uri}/NAME --source {name}`"
+        if verb == "delete":
+            hint = f"it stays as long as its repository: `repo delete {repository.uri}`"
+        raise Refused(f"cannot {verb} the default branch {name}", hint=hint)
     return branch
 
 
@@ -190,13 +179,10 @@ def reset(
 
     def act() -> Branch:
         with repository.lake.kv.write() as txn:
-            refs = repository.refs(txn)
             before = branch_at(repository, txn, name)
             if expected not in (None, before.commit_id):
-                raise LostRace(
-                    f"branch {name} has moved meanwhile, to {before.commit_id}",
-                    hint=f"see what was done: `op log {repository.uri}`",
-                )
+                what = f"branch {name} has moved meanwhile, to {before.commit_id}"
+                raise LostRace(what, hint=f"see what was done: `op log {repository.uri}`")
             head = target or before.commit_id
             if head == before.commit_id and area.is_clean(txn, before):
                 return before
@@ -206,11 +192,7 @@ def reset(
                     _check_forward(txn, repository, name, head)
                 intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=head)
             after = operation_log.new_branch(txn, repository, name, head)
-            refs.put_branch(after)
-            changes = [operation_log.ref_change(before, after)]
-            unsent_moves.append_moves(
-                txn, repository, kind="branch reset", refs=changes, sealed=before.tokens
-            )
+            unsent_moves.move_ref(txn, repository, "branch reset", before, after)
         return after
 
     repository.lake.runtime.on_step("reset")
@@ -267,10 +249,8 @@ def rename(
                 hint = f"commit them, or discard them: `branch reset {uri}`"
                 raise DirtyBranch(f"branch {name} has uncommitted changes", hint=hint)
             after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
-            refs.delete_branch(name)
-            refs.put_branch(after)
-            change = operation_log.ref_change
-            changes = [change(before, None), change(None, after)]
+            ends = ((before, None), (None, after))
+            changes = [operation_log.change_ref(txn, repository, *each) for each in ends]
             unsent_moves.append_moves(
                 txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=before.tokens
             )
@@ -287,8 +267,8 @@ def reset_prefix(repository: Repository, name: str, prefix: bytes) -> int:
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        view = view_of_branch(repository, txn, name)
-        paths = [path for path, _ in view.staged(prefix=prefix)]
+        staged = view_of_branch(repository, txn, name).staged(prefix=prefix)
+        paths = [path for path, _ in staged]
     return _restore(repository, name, paths)
 
 
@@ -311,7 +291,5 @@ def _restore(repository: Repository, name: str, paths: list[bytes]) -> int:
     from lakecli.repository.staged.stager import Stager
 
     repository.lake.runtime.on_step("unstage")
-    if not paths:
-        return 0
     Stager(repository, name, unstages=True).unstage(paths)
     return len(paths)

@@ -150,10 +150,10 @@ def _register(
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
     """Write the repository and its refs; return the refs that were written and left out."""
     record = repository.record
-    refs = repository.refs(txn)
-    before = _forget(txn, repository)
+    bucket_state.forget_all(txn, repository)
+    txn.delete_owned(Table.INTENTS, repository.key)
     first = initial_commit(record.created_at)
-    refs.put_commit(first)
+    repository.refs(txn).put_commit(first)
     made: _Refs = {}
     left_out: list[RefUpdate] = []
     present = [(ref.kind, ref.name, ref.commit_id) for ref in remote.refs if ref.commit_id]
@@ -166,50 +166,31 @@ def _register(
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.DIFFERS))
         else:
             made[kind, name] = Tag(name, commit_id)
-    if (RefKind.BRANCH, record.default_branch) not in made:
-        # The default branch was never pushed, so it points to the initial commit.
-        made[RefKind.BRANCH, record.default_branch] = operation_log.new_branch(
-            txn, repository, record.default_branch, first.id
-        )
-    for ref in made.values():
-        if isinstance(ref, Branch):
-            refs.put_branch(ref)
-        else:
-            refs.put_tag(ref)
+    default = RefKind.BRANCH, record.default_branch
+    if default not in made:  # it was never pushed, so it points to the initial commit
+        made[default] = operation_log.new_branch(txn, repository, default[1], first.id)
     incomplete = {(each.kind, each.name) for each in left_out if each.change is Change.INCOMPLETE}
     for there in remote.refs:
         if (there.kind, there.name) not in incomplete:
             tracking.track(txn, repository, there)
     lakes.put_repository(txn, record)
-    _log(txn, repository, before, made)
+    _replace_refs(txn, repository, made)
     return list(made.values()), tuple(left_out)
 
 
-def _forget(txn: WriteTransaction, repository: Repository) -> _Refs:
-    """Remove the refs that a deleted clone of the same repository left, and return them.
+def _replace_refs(txn: WriteTransaction, repository: Repository, made: _Refs) -> None:
+    """Replace the refs that a deleted clone of the same repository left, and log the clone.
 
     The commits and staging areas of that clone are kept: undoing the new clone restores its refs.
     """
-    refs = repository.refs(txn)
-    found: _Refs = {}
-    for branch in list(refs.iter_branches()):
-        found[RefKind.BRANCH, branch.name] = branch
-        refs.delete_branch(branch.name)
-    for tag in list(refs.iter_tags()):
-        found[RefKind.TAG, tag.name] = tag
-        refs.delete_tag(tag.name)
-    bucket_state.forget_all(txn, repository)
-    txn.delete_owned(Table.INTENTS, repository.key)
-    return found
-
-
-def _log(txn: WriteTransaction, repository: Repository, before: _Refs, after: _Refs) -> None:
-    fields = lakes.record_fields(repository.record)
+    refs, fields = repository.refs(txn), lakes.record_fields(repository.record)
+    before: _Refs = {(RefKind.BRANCH, each.name): each for each in refs.iter_branches()}
+    before |= {(RefKind.TAG, each.name): each for each in refs.iter_tags()}
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
+    for key in sorted(before.keys() | made.keys()):
+        old = before.get(key)
         if isinstance(old, Branch):
             sealed += old.tokens
-        changes.append(operation_log.ref_change(old, new))
+        changes.append(operation_log.change_ref(txn, repository, old, made.get(key)))
     operation_log.append(txn, repository, kind="clone", refs=changes, sealed=sealed)

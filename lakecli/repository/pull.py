@@ -5,7 +5,6 @@ commits change a staged path, the pull is refused. A branch with unpushed commit
 must not have uncommitted changes.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from hashlib import blake2b
@@ -13,23 +12,21 @@ from itertools import islice
 from shlex import quote
 from typing import NamedTuple
 
-from lakecli.base.model import NAMED_KINDS, ChangeType, CommitId, RefKind, Tag
+from lakecli.base.model import NAMED_KINDS, Branch, ChangeType, CommitId, RefKind, Tag
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import TABLE_LOGS, Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
 from lakecli.kv.bucket import Tracked
-from lakecli.kv.local_store import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
 from lakecli.repository.commit import MAX_LISTED, staged_paths
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS
 from lakecli.repository.contract import Repository
-from lakecli.repository.journal import intents, operation_log
-from lakecli.repository.journal.operation_log import follow_head
-from lakecli.repository.journal.unsent_moves import drop_notes
+from lakecli.repository.journal import intents, operation_log, unsent_moves
 from lakecli.repository.merge import MergeOptions, merge, preview
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.repository.sharing.fetch import FetchReport, fetch
@@ -54,8 +51,7 @@ class Pulling(StrEnum):
     """The ref is a tag, which is only fetched."""
 
 
-@dataclass(frozen=True, slots=True)
-class PullOptions:
+class PullOptions(NamedTuple):
     """Options of a pull.
 
     Attributes:
@@ -120,8 +116,7 @@ def pull(
     if tracked.kind is RefKind.TAG:
         return _pull_tag(repository, fetched, tracked, dry_run=options.dry_run)
     for _ in range(MAX_ATTEMPTS):
-        report = _pull_branch(repository, fetched, name, options)
-        if report is not None:
+        if (report := _pull_branch(repository, fetched, name, options)) is not None:
             return report
     raise LostRace(f"branch {name} moved {MAX_ATTEMPTS} times meanwhile", hint="try again")
 
@@ -157,12 +152,8 @@ def _pull_tag(
     if tag is None:
         if not dry_run:
             with repository.lake.kv.write() as txn:
-                refs = repository.refs(txn)
-                check_free(refs, there.name)
-                refs.put_tag(tag := Tag(there.name, there.commit_id))
-                change = operation_log.ref_change(None, tag)
-                operation_log.append(txn, repository, kind="pull", refs=[change])
-                drop_notes(txn, repository, [change])
+                check_free(repository.refs(txn), there.name)
+                _move(txn, repository, None, Tag(there.name, there.commit_id))
         return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
     if tag.commit_id != there.commit_id:
         uri = quote(f"{repository.uri}/{there.name}")
@@ -185,28 +176,22 @@ def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked
     if any(found):
         hint = f"it is kept on this machine; restore it in the bucket: `push {uri}`"
         raise NotFound(f"{name} was deleted in the bucket", hint=hint)
-    refs = repository.refs(txn)
-    is_here = refs.find_branch(name) is not None or refs.find_tag(name) is not None
-    raise NotFound(
-        f"no branch or tag {name!r} in the bucket",
-        hint=f"bring it there: `push {uri}`"
-        if is_here
-        else f"see what there is: `status {repository.uri}`",
-    )
+    hint = f"see what there is: `status {repository.uri}`"
+    if any(repository.refs(txn).position(kind, name) for kind in NAMED_KINDS):
+        hint = f"bring it there: `push {uri}`"
+    raise NotFound(f"no branch or tag {name!r} in the bucket", hint=hint)
 
 
 def _compare(refs: RefStore, name: str, there: CommitId) -> tuple[CommitId | None, Pulling]:
     """Return the head of a local branch, and what a pull of the commit `there` does to it."""
-    branch = refs.find_branch(name)
-    if branch is None:
+    here = refs.position(RefKind.BRANCH, name)
+    if here is None:
         return None, Pulling.CREATED
-    here = branch.commit_id
     if here == there:
         return here, Pulling.UP_TO_DATE
     if is_ancestor(refs, there, here):
         return here, Pulling.AHEAD
-    forward = is_ancestor(refs, here, there)
-    return here, Pulling.FAST_FORWARD if forward else Pulling.MERGED
+    return here, Pulling.FAST_FORWARD if is_ancestor(refs, here, there) else Pulling.MERGED
 
 
 def _follow(repository: Repository, name: str, planned: CommitId | None, there: CommitId) -> bool:
@@ -238,12 +223,18 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
                 return False
             intents.check_none_taken_back(txn, repository, RefKind.BRANCH, name, to=there)
             after = before._replace(commit_id=there)
-            follow_head(txn, after, since=before.commit_id)
-        refs.put_branch(after)
-        change = operation_log.ref_change(before, after)
-        operation_log.append(txn, repository, kind="pull", refs=[change])
-        drop_notes(txn, repository, [change])
+            operation_log.follow_head(txn, after, since=before.commit_id)
+        _move(txn, repository, before, after)
     return True
+
+
+def _move(
+    txn: WriteTransaction, repository: Repository, before: Branch | None, after: Branch | Tag
+) -> None:
+    """Create or move a ref here as the bucket has it, in an operation of the log."""
+    changes = [operation_log.change_ref(txn, repository, before, after)]
+    operation_log.append(txn, repository, kind="pull", refs=changes)
+    unsent_moves.drop_notes(txn, repository, changes)
 
 
 def _check_staged(
@@ -289,16 +280,10 @@ def _merge(repository: Repository, report: PullReport, options: PullOptions) -> 
     """Merge the bucket's branch into a local branch that has unpushed commits."""
     uri = f"{repository.uri}/{report.name}"
     if options.ff_only:
-        raise NonFastForward(
-            f"branch {report.name} and the bucket's have diverged, so it cannot fast-forward",
-            hint=f"merge them: `pull {uri}`",
-        )
-    merging = MergeOptions(
-        committer=options.committer,
-        message=options.message or f"Merge remote {report.name}",
-        decisions=options.decisions,
-        allow_empty=True,
-    )
+        what = f"branch {report.name} and the bucket's have diverged, so it cannot fast-forward"
+        raise NonFastForward(what, hint=f"merge them: `pull {uri}`")
+    message, decisions = options.message or f"Merge remote {report.name}", options.decisions
+    merging = MergeOptions(options.committer, message, decisions=decisions, allow_empty=True)
     try:
         if options.dry_run:
             _check_merge(repository, report, merging)

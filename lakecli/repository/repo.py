@@ -148,15 +148,13 @@ def _register(lake: OwnLake, record: RepositoryRecord) -> Repository:
     first = initial_commit(record.created_at)
     with lake.kv.write() as txn:
         _check_intended(txn, record)
-        refs = repository.refs(txn)
         branch = operation_log.new_branch(txn, repository, record.default_branch, first.id)
         lakes.put_repository(txn, record)
         lakes.delete_intention(txn, record)
-        refs.put_commit(first)
-        refs.put_branch(branch)
+        repository.refs(txn).put_commit(first)
         changes = [
             RefChange(RefKind.REPOSITORY, record.name, None, lakes.record_fields(record)),
-            operation_log.ref_change(None, branch),
+            operation_log.change_ref(txn, repository, None, branch),
         ]
         operation_log.append(txn, repository, kind="repo create", refs=changes)
     return repository

@@ -24,7 +24,7 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
         Gone: the tree of that commit is no longer in the bucket.
         AlreadyExists: the name is in use.
     """
-    from lakecli.repository.journal.unsent_moves import append_moves  # listing tags skips this
+    from lakecli.repository.journal.unsent_moves import move_ref  # listing tags skips this
 
     check_tag_name(name)
     commit = claim_ref(repository, ref)
@@ -37,12 +37,8 @@ def create(repository: Repository, name: str, ref: str, *, force: bool = False) 
             hint = "a tag stays where it is; to move it: `force=True`"
             raise AlreadyExists(f"tag {name} exists already, at {before.commit_id}", hint=hint)
         tag = Tag(name, commit.id)
-        if tag == before:
-            return tag
-        refs.put_tag(tag)
-        append_moves(
-            txn, repository, kind="tag create", refs=[operation_log.ref_change(before, tag)]
-        )
+        if tag != before:
+            move_ref(txn, repository, "tag create", before, tag)
     return tag
 
 
@@ -69,13 +65,11 @@ def delete(repository: Repository, name: str) -> Tag:
         NotFound: no such tag.
         LostRace: sharing is automatic, and the tag is at another commit in the bucket.
     """
-    from lakecli.repository.journal.unsent_moves import append_moves
+    from lakecli.repository.journal.unsent_moves import move_ref
 
     with repository.lake.kv.write() as txn:
-        refs = repository.refs(txn)
         tag = _tag_at(repository, txn, name)
-        refs.delete_tag(name)
-        append_moves(txn, repository, kind="tag delete", refs=[operation_log.ref_change(tag, None)])
+        move_ref(txn, repository, "tag delete", tag, None)
     return tag
 
 
@@ -94,10 +88,9 @@ def check_delete(repository: Repository, name: str) -> None:
 
 
 def _tag_at(repository: Repository, txn: ReadTransaction, name: str) -> Tag:
-    refs = repository.refs(txn)
+    refs, uri = repository.refs(txn), repository.uri
     tag = refs.find_tag(name)
     if tag is None:
-        uri = repository.uri
         hint = f"list them: `tag list {uri}`"
         if refs.find_branch(name) is not None:
             hint = f"it is a branch: `branch show {uri}/{name}`"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 ME = PushOptions(who="Me <me@example.com>")
 PULL = PullOptions(committer="Me <me@example.com>")
-DRY = replace(PULL, dry_run=True)
+DRY = PULL._replace(dry_run=True)
 
 
 @pytest.fixture
@@ -214,14 +213,14 @@ def test_a_strategy_decides_conflicts(
 ) -> None:
     one, two = clones
     conflicting(one, two)
-    pull(two, "main", replace(PULL, decisions=Decisions(strategy)))
+    pull(two, "main", PULL._replace(decisions=Decisions(strategy)))
     assert read(two, "main") == checksums({b"a": wins})
 
 
 def test_patterns_decide_conflicts(clones: tuple[Repository, ...]) -> None:
     one, two = clones
     conflicting(one, two)
-    pull(two, "main", replace(PULL, decisions=Decisions(take=["source:a"])))
+    pull(two, "main", PULL._replace(decisions=Decisions(take=["source:a"])))
     assert read(two, "main") == checksums({b"a": b"theirs"})
 
 
@@ -236,7 +235,7 @@ def test_a_log_of_a_table_is_not_decided_by_a_strategy(
         commit(repository, "main", message="rows", committer="me")
     push(one, "main", options=ME)
     with pytest.raises(MergeConflict, match="in the log of a table") as refused:
-        pull(two, "main", replace(options, decisions=Decisions(MergeStrategy.DEST_WINS)))
+        pull(two, "main", options._replace(decisions=Decisions(MergeStrategy.DEST_WINS)))
     assert refused.value.hint == TABLE_LOGS
 
 
@@ -245,7 +244,7 @@ def test_ff_only_refuses_a_diverged_branch(clones: tuple[Repository, ...]) -> No
     share(one, b"a")
     make_commit(two, b"b")
     with pytest.raises(NonFastForward, match="have diverged"):
-        pull(two, "main", replace(PULL, ff_only=True))
+        pull(two, "main", PULL._replace(ff_only=True))
 
 
 def test_pulling_a_branch_that_is_ahead_is_nothing_to_do(clones: tuple[Repository, ...]) -> None:

@@ -96,11 +96,7 @@ class Rollback(NamedTuple):
 
 
 def accept_rollback(
-    txn: WriteTransaction,
-    repository: Repository,
-    seen: Iterable[Tracked],
-    *,
-    packs: Collection[str],
+    txn: WriteTransaction, repository: Repository, seen: Iterable[Tracked], packs: Collection[str]
 ) -> None:
     """Record a rollback of the bucket, and forget what this clone knows of the affected refs.
 
@@ -134,9 +130,7 @@ def find_rollback(txn: ReadTransaction, repository: Repository) -> Rollback | No
     fields = _find(txn, repository, _ROLLBACK)
     if fields is None:
         return None
-    refs = tuple(
-        (RefKind(kind), name, CommitId(commit_id)) for kind, name, commit_id in fields["refs"]
-    )
+    refs = tuple((RefKind(kind), name, CommitId(id_)) for kind, name, id_ in fields["refs"])
     return Rollback(datetime.fromtimestamp(fields["at"], UTC), refs)
 
 

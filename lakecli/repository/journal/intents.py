@@ -26,6 +26,7 @@ and the commit would still arrive in the bucket with the discarded changes.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.ids import MalformedId, PackId, WriteId
@@ -172,20 +173,16 @@ def _withdraw_if_forbidden(
     Args:
         judged: the number of the rules that allowed the move.
     """
-    intent, lake = begun.intent, repository.lake
+    intent = begun.intent
     if result.outcome is not MoveOutcome.APPLIED or intent.before is not None:
         return None
     from lakecli.repository.policy.judge import WITHDRAWN, check_created
 
     refusal = check_created(repository, intent, result.ref, judged)
     if refusal is not None:
-        way_back = intent._replace(
-            write_id=WriteId.of_bytes(lake.runtime.new_id()),
-            before=intent.after,
-            after=None,
-            why=WITHDRAWN,
-            since=sequence_of(result.ref),
-        )
+        write_id = WriteId.of_bytes(repository.lake.runtime.new_id())
+        way_back = intent._replace(write_id=write_id, before=intent.after, after=None)
+        way_back = way_back._replace(why=WITHDRAWN, since=sequence_of(result.ref))
         move = RefMove(repository.store, way_back, result.ref, retries=_retries(repository))
         while (done := move.outcome()) is None:
             move.send(policy=0 if result.ref is None else result.ref.policy)
@@ -212,10 +209,8 @@ def _may_send(repository: Repository, begun: Begun) -> bool:
 
 
 def _is_same(begun: Begun, wanted: Begun) -> bool:
-    fields = ("kind", "name", "before", "after")
-    return begun.landing == wanted.landing and all(
-        getattr(begun.intent, field) == getattr(wanted.intent, field) for field in fields
-    )
+    what = attrgetter("landing", "ref", "intent.before", "intent.after")
+    return bool(what(begun) == what(wanted))
 
 
 def iter_begun(txn: ReadTransaction, repository: Repository) -> Iterator[Begun]:
@@ -246,14 +241,13 @@ def record_outcome(
     txn: WriteTransaction, repository: Repository, begun: Begun, result: MoveResult
 ) -> None:
     """Record the outcome of a move, and make its local changes; a repeated call changes nothing."""
-    applied = result.outcome == MoveOutcome.APPLIED
-    # If somebody else moved the ref, only a fetch records that: a lease is the last fetched commit.
-    if applied and result.ref is not None:
-        tracking.track(txn, repository, result.ref)
     is_new = IntentStore(txn, repository.key).delete(begun.id)
     intent = begun.intent
-    if not applied:
+    # If somebody else moved the ref, only a fetch records that: a lease is the last fetched commit.
+    if result.outcome != MoveOutcome.APPLIED:
         return
+    if result.ref is not None:
+        tracking.track(txn, repository, result.ref)
     bucket_state.put_pushed_at(txn, repository, repository.lake.runtime.now())
     if begun.landing is None:
         if not is_new:
@@ -317,31 +311,28 @@ def _land(
     refs.put_commit(commit)
     if before is None:
         return
-    taken = set(landing.sealed)
-    kept = tuple(token for token in before.sealed_tokens if token not in taken)
+    sealed = [token for token in before.sealed_tokens if token in landing.sealed]
+    kept = [token for token in before.sealed_tokens if token not in landing.sealed]
     # If the sealed tokens are gone, their changes were discarded or have landed, and so have the
     # copies of the changes that stay staged.
-    left = landing.left if kept != before.sealed_tokens else ()
+    left = landing.left if sealed else ()
     moves = before.commit_id in commit.parents
-    if not moves and kept == before.sealed_tokens:
+    if not moves and not sealed:
         return
-    head = commit.id if moves else before.commit_id
+    head, kind = commit.id if moves else before.commit_id, landing.operation
     after = before._replace(commit_id=head, sealed_tokens=(*kept, *left))
-    refs.put_branch(after)
+    change = operation_log.change_ref(txn, repository, before, after)
     for token in left:
         operation_log.settle_copy(txn, repository, token)
     follow_head(txn, after, since=before.commit_id if landing.from_staging else None)
-    change = operation_log.ref_change(before, after)
-    sealed = [token for token in before.sealed_tokens if token in taken]
     metadata = ({LEFT: "true"} if left else {}) | ({MOVE: move} if move else {})
-    kind = landing.operation
     operation_log.append(
         txn, repository, kind=kind, refs=[change], sealed=sealed, metadata=metadata
     )
     if move:
         unsent_moves.drop_notes(txn, repository, [change])
     else:
-        unsent_moves.extend(txn, repository, change, landing.operation)
+        unsent_moves.extend(txn, repository, change, kind)
 
 
 def _was_landed(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
@@ -393,20 +384,21 @@ def finish_pending(repository: Repository) -> list[FinishedMove]:
     """
     with repository.lake.kv.read() as txn:
         begun = list(iter_begun(txn, repository))
-    finished = []
-    for each in begun:
-        result = remote_refs.look_up_move(repository.store, each.intent)
-        if result is None:
-            finished.append(FinishedMove(each.intent, MoveOutcome.OPEN))
-            continue
-        seen = 0 if result.ref is None else result.ref.policy
-        if _withdraw_if_forbidden(repository, each, result, seen) is not None:
-            result = MoveResult(MoveOutcome.LOST, result.ref)
-        repository.lake.runtime.on_step("track")
-        with repository.lake.kv.write() as txn:
-            record_outcome(txn, repository, each, result)
-        finished.append(FinishedMove(each.intent, result.outcome))
-    return finished
+    return [FinishedMove(each.intent, _find_outcome(repository, each)) for each in begun]
+
+
+def _find_outcome(repository: Repository, begun: Begun) -> MoveOutcome:
+    """Find the outcome of an interrupted move in the bucket, and record it."""
+    result = remote_refs.look_up_move(repository.store, begun.intent)
+    if result is None:
+        return MoveOutcome.OPEN
+    seen = 0 if result.ref is None else result.ref.policy
+    if _withdraw_if_forbidden(repository, begun, result, seen) is not None:
+        result = MoveResult(MoveOutcome.LOST, result.ref)
+    repository.lake.runtime.on_step("track")
+    with repository.lake.kv.write() as txn:
+        record_outcome(txn, repository, begun, result)
+    return result.outcome
 
 
 R = TypeVar("R")
@@ -431,15 +423,13 @@ def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> b
         return False
     refs = repository.refs(txn)
     if begun.landing is None:
-        if not _stands_for(refs, intent, refs.position(intent.kind, intent.name)):
-            return False
+        is_allowed = _stands_for(refs, intent, refs.position(intent.kind, intent.name))
     else:
         branch = refs.find_branch(intent.name)
         built_on = refs.get_commit(intent.after).parents[0]
-        if branch is None or not is_built_from(branch, built_on, begun.landing.sealed):
-            return False
-    if IntentStore(txn, repository.key).find(begun.id) is None:
-        return False  # another process has deleted the intent
+        is_allowed = branch is not None and is_built_from(branch, built_on, begun.landing.sealed)
+    if not is_allowed or IntentStore(txn, repository.key).find(begun.id) is None:
+        return False  # without an intent: another process has deleted it
     _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
     return True
 
@@ -508,9 +498,9 @@ def _stands_for(refs: RefStore, intent: Intent, position: CommitId | None) -> bo
 
 def _under_way(begun: Begun, what: str) -> CommitUnderWay:
     minutes = STALE_AFTER // timedelta(minutes=1)
+    kind, name, after = begun.intent.kind, begun.intent.name, begun.intent.after
     return CommitUnderWay(
-        f"a {what} of {begun.intent.kind} {begun.intent.name} is on its way to the bucket: "
-        f"{begun.intent.after}",
+        f"a {what} of {kind} {name} is on its way to the bucket: {after}",
         hint="nothing was changed here; try again when it has ended, or after "
         f"{minutes} minutes if it was interrupted",
     )

@@ -35,7 +35,7 @@ from shlex import quote
 from typing import Any, Final
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.model import CommitId, RefKind, StagingToken
+from lakecli.base.model import Branch, CommitId, RefKind, StagingToken
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -43,6 +43,7 @@ from lakecli.kv.operations import FOLLOWED, Operation, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
+from lakecli.repository.journal.operation_log import Ref
 
 LOCAL: Final = frozenset({"repo create", "repo delete", "clone", "fetch", "pull", FOLLOWED})
 """Kinds of operations that concern this machine only: their moves came from the bucket, or are
@@ -58,6 +59,24 @@ _HELD: Final = "held"
 def is_local(operation: Operation, change: RefChange) -> bool:
     """Return whether a change of a ref concerns this machine only, and is never sent."""
     return change.is_local or operation.kind in LOCAL
+
+
+def move_ref(
+    txn: WriteTransaction, repository: Repository, kind: str, before: Ref | None, after: Ref | None
+) -> None:
+    """Create, move or delete a ref here first, in an operation that owns the old staging tokens.
+
+    Args:
+        kind: the kind of the operation.
+        before: the ref as it is; ``None``: a new ref.
+        after: the ref to write; ``None``: delete the ref.
+
+    Raises:
+        LostRace: the ref is deleted, and has commits in the bucket which this clone lacks.
+    """
+    change = operation_log.change_ref(txn, repository, before, after)
+    sealed = before.tokens if isinstance(before, Branch) else ()
+    append_moves(txn, repository, kind=kind, refs=[change], sealed=sealed)
 
 
 def append_moves(
@@ -271,13 +290,12 @@ def _row(what: str, kind: RefKind, name: str) -> bytes:
 
 def find_lease(txn: ReadTransaction, repository: Repository, change: RefChange) -> CommitId | None:
     """Return the commit at which a ref may be deleted in the bucket; ``None``: do not delete it."""
-    there = _there(txn, repository, change)
-    here = change.commit_before
-    if there is None or here is None or there == here:
-        return None if here is None else there
-    if change.kind is RefKind.BRANCH and is_ancestor(repository.refs(txn), there, here):
-        return there
-    return None
+    there, here = _there(txn, repository, change), change.commit_before
+    if there is None or here is None:
+        return None
+    is_branch = change.kind is RefKind.BRANCH
+    is_known = there == here or (is_branch and is_ancestor(repository.refs(txn), there, here))
+    return there if is_known else None
 
 
 def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefChange) -> None:
@@ -293,11 +311,9 @@ def check_deletion(txn: ReadTransaction, repository: Repository, deletion: RefCh
     if noted is not None and there in (noted.before, noted.lease):
         return
     name = deletion.name
-    what = (
-        f"the bucket has commits on {name} that are not here; it stands on {there}"
-        if deletion.kind is RefKind.BRANCH
-        else f"tag {name} is at {there} in the bucket, and elsewhere here"
-    )
+    what = f"tag {name} is at {there} in the bucket, and elsewhere here"
+    if deletion.kind is RefKind.BRANCH:
+        what = f"the bucket has commits on {name} that are not here; it stands on {there}"
     raise LostRace(
         f"{what}; nothing was changed",
         hint="if nobody needs it, delete it in the bucket first: "
