@@ -53,14 +53,11 @@ def cherry_pick(
         attempt = clean_attempt(repository, branch, kind="cherry-pick", who=committer)
         with attempt.view() as view:
             picked = commit_at(repository, view.txn, ref)
-            parent = parent_of(view, picked, number)
+            before = parent_of(view, picked, number).metarange_id
             head = claim_head(view)
+            after = claim_commit(view.txn, repository, picked).metarange_id
             tree = apply_change(
-                view,
-                before=parent.metarange_id,
-                after=claim_commit(view.txn, repository, picked).metarange_id,
-                allow_empty=allow_empty,
-                decisions=decisions,
+                view, before=before, after=after, allow_empty=allow_empty, decisions=decisions
             )
         origin = {CHERRY_PICK_ORIGIN: picked.id, CHERRY_PICK_COMMITTER: picked.committer}
         draft = Draft(tree, [head], picked.message, committer, {**picked.metadata, **origin})

@@ -14,7 +14,7 @@ from lakecli.repository.guard import claim_head
 from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.changes import iter_staged_conflicts
-from lakecli.repository.staged.partial_commit import StagedPart, copy_rest
+from lakecli.repository.staged.partial_commit import StagedPart
 
 MAX_LISTED: Final = 1_000
 """Maximum number of conflicting paths that an error lists."""
@@ -73,17 +73,13 @@ def commit(
         if tree == head.metarange_id and not allow_empty:
             if not attempt.unseal():
                 continue  # the branch has changed
-            uri = f"{repository.uri}/{branch}"
-            raise NothingToDo(
-                f"nothing to commit on {branch}{'' if only is None else ' at these paths'}",
-                hint=f"stage something: `fs upload FILE {uri}/PATH`"
-                if only is None
-                else f"list what is staged: `diff {uri}`",
-            )
+            uri, what = f"{repository.uri}/{branch}", f"nothing to commit on {branch}"
+            if only is None:
+                raise NothingToDo(what, hint=f"stage something: `fs upload FILE {uri}/PATH`")
+            hint = f"list what is staged: `diff {uri}`"
+            raise NothingToDo(f"{what} at these paths", hint=hint)
         draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {}, created_at)
-        commit_attempts.check_texts(draft)  # before copying the changes that stay staged
-        left = () if only is None else copy_rest(repository, attempt.branch, only)
-        made = attempt.move(draft, left=left)
+        made = attempt.move(draft, only=only)
         if made is not None:
             notify_hooks(repository, COMMIT, branch, tree)
             return made

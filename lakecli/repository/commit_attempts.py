@@ -47,19 +47,12 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from lakecli.base.ids import CommitId
 from lakecli.base.layout import MAX_MESSAGE_SIZE, MAX_METADATA_SIZE
-from lakecli.base.model import (
-    EMPTY_TREE,
-    NO_METADATA,
-    Branch,
-    Commit,
-    CommitId,
-    MetarangeId,
-    StagingToken,
-)
+from lakecli.base.model import EMPTY_TREE, NO_METADATA, Branch, Commit, MetarangeId
 from lakecli.errors import LostRace, UsageError
-from lakecli.kv import operations as log
 from lakecli.kv.bucket import LocalMove
+from lakecli.kv.operations import LEFT, iter_operations
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import ClaimedCommit
 from lakecli.repository.journal import hooks, intents, operation_log
@@ -67,7 +60,7 @@ from lakecli.repository.journal.operation_log import is_built_from
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
-from lakecli.repository.staged.partial_commit import drop_copies
+from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
 from lakecli.staging import area
 
 MAX_ATTEMPTS: Final = 64
@@ -119,19 +112,14 @@ def seal(repository: Repository, name: str) -> Branch:
     Raises:
         NotFound: no such branch.
     """
-    lake = repository.lake
-    lake.runtime.on_step("seal")
-    with lake.kv.write() as txn:
-        refs = repository.refs(txn)
+    repository.lake.runtime.on_step("seal")
+    with repository.lake.kv.write() as txn:
         branch = branch_at(repository, txn, name)
-        if area.is_empty(txn, branch.staging_token):
-            return branch
-        sealed = branch._replace(
-            staging_token=operation_log.start_token(txn, repository, name, branch.commit_id),
-            sealed_tokens=branch.tokens,
-        )
-        refs.put_branch(sealed)
-        return sealed
+        if not area.is_empty(txn, branch.staging_token):
+            token = operation_log.start_token(txn, repository, name, branch.commit_id)
+            branch = branch._replace(staging_token=token, sealed_tokens=branch.tokens)
+            repository.refs(txn).put_branch(branch)
+        return branch
 
 
 def _check_not_committed(repository: Repository, branch: Branch, gone: frozenset[bytes]) -> None:
@@ -143,18 +131,16 @@ def _check_not_committed(repository: Repository, branch: Branch, gone: frozenset
         LostRace: another commit contains the changes; the message names the head.
     """
     with repository.lake.kv.read() as txn:
-        for operation in log.iter_operations(txn, repository.key):
-            if not gone.isdisjoint(operation.sealed):
-                break
-        else:
-            return
-    if any(change.moves_commit for change in operation.refs) and (
-        operation.kind == "commit" and log.LEFT not in operation.metadata
+        log = iter_operations(txn, repository.key)
+        took = next((each for each in log if not gone.isdisjoint(each.sealed)), None)
+    if (
+        took is not None
+        and took.kind == "commit"
+        and LEFT not in took.metadata
+        and any(change.moves_commit for change in took.refs)
     ):
-        raise LostRace(
-            f"another commit took the staged changes of {branch.name}: {branch.commit_id}",
-            hint=f"show it: `show commit {repository.uri}/{branch.commit_id}`",
-        )
+        what = f"another commit took the staged changes of {branch.name}: {branch.commit_id}"
+        raise LostRace(what, hint=f"show it: `show commit {repository.uri}/{branch.commit_id}`")
 
 
 def clean_attempt(
@@ -212,8 +198,8 @@ def attempt_on_top(repository: Repository, name: str, *, kind: str, who: str = "
 
 def kept_moving(name: str) -> LostRace:
     """Return the error for a branch that moved during each of `MAX_ATTEMPTS` attempts."""
-    hint = "try again"
-    return LostRace(f"branch {name} moved {MAX_ATTEMPTS} times while this was built", hint=hint)
+    what = f"branch {name} moved {MAX_ATTEMPTS} times while this was built"
+    return LostRace(what, hint="try again")
 
 
 class Attempt(NamedTuple):
@@ -256,14 +242,14 @@ class Attempt(NamedTuple):
         self,
         draft: Draft,
         *,
-        left: tuple[StagingToken, ...] = (),
+        only: StagedPart | None = None,
         review: Callable[[Commit], None] | None = None,
     ) -> Commit | None:
         """Move the branch, in the bucket first if sharing is automatic; return the commit.
 
         Args:
-            left: tokens of new staging areas with the changes that stay staged; these areas are
-                deleted if the branch does not move.
+            only: the sealed changes that the move removes from staging; all other sealed changes
+                stay staged. ``None``: the move removes all of them.
             review: called with the commit before the branch moves; raises an error to refuse it.
 
         Returns:
@@ -281,11 +267,11 @@ class Attempt(NamedTuple):
         if len({parent.id for parent in draft.parents}) < len(draft.parents):
             raise ValueError(f"a commit on {branch.name} would have one parent twice")
         check_texts(draft)
+        left = () if only is None else copy_rest(repository, branch, only)
         dated = draft._replace(created_at=draft.created_at or lake.runtime.now())
         commit = describe_commit(**dated._asdict())
         what = "merge" if self.kind == "merge" else "commit"
-        event: dict[str, object] = {"branch": branch.name, "before": branch.commit_id}
-        event["commit"] = commit
+        event = {"branch": branch.name, "before": branch.commit_id, "commit": commit}
         if review is not None or repository.hooks:
             try:
                 hooks.offer(repository, commit)
@@ -332,10 +318,8 @@ class Attempt(NamedTuple):
             if before == branch and area.is_empty(txn, before.staging_token):
                 with suppress(intents.CommitUnderWay):
                     intents.check_none_sent(txn, repository, branch.name)
-                    newest, *older = sealed
-                    refs.put_branch(
-                        before._replace(staging_token=newest, sealed_tokens=tuple(older))
-                    )
+                    opened = branch._replace(staging_token=sealed[0], sealed_tokens=sealed[1:])
+                    refs.put_branch(opened)
                     operation_log.forget_token(txn, before.staging_token)
         return True
 
@@ -361,23 +345,22 @@ def _size(what: str, texts: Sequence[str]) -> int:
     try:
         return sum(len(text.encode("utf-8")) for text in texts)
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the {what} of a commit has to be UTF-8: {error.object!r}",
-            hint="set user.name and user.email: `config set user.name NAME`"
-            if what == "committer"
-            else "write it in UTF-8, as a terminal with a UTF-8 locale does",
-        ) from None
+        hint = "write it in UTF-8, as a terminal with a UTF-8 locale does"
+        if what == "committer":
+            hint = "set user.name and user.email: `config set user.name NAME`"
+        message = f"the {what} of a commit has to be UTF-8: {error.object!r}"
+        raise UsageError(message, hint=hint) from None
 
 
 def describe_commit(
     *,
-    parents: Sequence[Commit],
+    parents: Sequence[Commit] = (),
     also_counts: Sequence[Commit] = (),
     metarange_id: MetarangeId,
     message: str,
-    committer: str,
+    committer: str = "",
     created_at: datetime,
-    metadata: Mapping[str, str],
+    metadata: Mapping[str, str] = NO_METADATA,
 ) -> Commit:
     """Return a commit with its ID and generation; used to make new commits and to verify commits.
 
@@ -390,28 +373,14 @@ def describe_commit(
         created_at: the date; the ID depends on whole seconds only.
         metadata: the user metadata, stored as given.
     """
-    ids = tuple(parent.id for parent in parents)
-    counted = (*parents, *also_counts)
-    made = Commit(
-        id=_NO_ID,
-        parents=ids,
-        metarange_id=metarange_id,
-        message=message,
-        committer=committer,
-        created_at=created_at,
-        metadata=dict(metadata),
-        generation=1 + max((parent.generation for parent in counted), default=0),
-    )
+    ids, metadata = tuple(parent.id for parent in parents), dict(metadata)
+    generation = 1 + max((each.generation for each in (*parents, *also_counts)), default=0)
+    texts = (message, committer)
+    made = Commit(_NO_ID, ids, metarange_id, *texts, created_at, metadata, generation)
     return made._replace(id=made.compute_id())
 
 
 def initial_commit(created_at: datetime) -> Commit:
     """Return the first commit of a repository, with an empty tree, as lakeFS creates it."""
-    return describe_commit(
-        parents=(),
-        metarange_id=EMPTY_TREE,
-        message="Repository created",
-        committer="",
-        created_at=created_at,
-        metadata={},
-    )
+    message = "Repository created"
+    return describe_commit(metarange_id=EMPTY_TREE, message=message, created_at=created_at)

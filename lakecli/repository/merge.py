@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit, CommitId, Difference
+from lakecli.committed import scan, values
 from lakecli.committed.decisions import UNDECIDED, Decide, Decisions, MergeSide, is_table_log
 from lakecli.committed.merge import compare, iter_conflicts
 from lakecli.committed.merge import merge as merge_trees
-from lakecli.committed.scan import type_of
-from lakecli.committed.values import decode_entry, identity_of
 from lakecli.errors import NothingToDo
 from lakecli.repository.annotate import last_changes
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
@@ -27,8 +25,7 @@ MERGE_STRATEGY: Final = ".lakefs.merge.strategy"
 """The key of the strategy in the metadata of a merge commit."""
 
 
-@dataclass(frozen=True, slots=True)
-class MergeOptions:
+class MergeOptions(NamedTuple):
     """Options of a merge.
 
     Attributes:
@@ -93,9 +90,8 @@ def merge(
             tree = merge_trees(trees, base=base, **sides, decisions=options.decisions, hint=hint)
         parents = [head] if options.squash else [head, merged_commit]
         metadata = {MERGE_STRATEGY: str(options.decisions.strategy), **(options.metadata or {})}
-        draft = Draft(
-            tree, parents, message, options.committer, metadata, also_counts=[points.source]
-        )
+        texts = (message, options.committer, metadata)
+        draft = Draft(tree, parents, *texts, also_counts=[points.source])
         commit = attempt.move(draft, review=review)
         if commit is not None:
             notify_hooks(repository, MERGE, destination, source_tree, head_tree)
@@ -112,11 +108,9 @@ def _points(repository: Repository, view: View, source: str, options: MergeOptio
     """
     points = find_merge_points(repository, view.txn, source=source, destination=view.commit.id)
     if points.source.id == view.commit.id:
-        raise NothingToDo(
-            f"cannot merge {source} into {view.name}: both are at the same commit",
-            hint=f"a merge takes commits; changes that are not committed: `status "
-            f"{repository.uri}`",
-        )
+        what = f"cannot merge {source} into {view.name}: both are at the same commit"
+        hint = f"a merge takes commits; changes that are not committed: `status {repository.uri}`"
+        raise NothingToDo(what, hint=hint)
     if not options.allow_empty and _brings_nothing(repository, points):
         hint = "record a merge anyway: `allow_empty=True`"
         raise NothingToDo(f"{source} brings nothing new to {view.name}", hint=hint)
@@ -161,14 +155,12 @@ def preview(
 def _decided(changes: Iterator[Difference], decide: Decide) -> Iterator[Difference]:
     """Yield changes; a decided conflict becomes a change, or nothing if the destination wins."""
     for change in changes:
-        if change.type != ChangeType.CONFLICT:
-            yield change
-            continue
-        side = decide(change.path, change.right, change.left)
+        is_conflict = change.type == ChangeType.CONFLICT
+        side = decide(change.path, change.right, change.left) if is_conflict else None
         if side is None:
             yield change
         elif side is MergeSide.SOURCE:
-            kind = type_of(change.left, change.right)
+            kind = scan.type_of(change.left, change.right)
             yield Difference(kind, change.path, change.left, change.right)
 
 
@@ -279,7 +271,7 @@ def _conflicts(view: View, points: MergePoints, decide: Decide) -> Iterator[Conf
 def _object(value: bytes | None) -> ConflictingObject | None:
     if value is None:
         return None
-    entry, identity = decode_entry(value), identity_of(value).hex()
+    entry, identity = values.decode_entry(value), values.identity_of(value).hex()
     return ConflictingObject(entry.size, entry.checksum, entry.modified_at, identity)
 
 

@@ -57,17 +57,13 @@ def revert(
                     f"a merge commit has several parents to go back to: {picked.id}",
                     hint="say which: `parent_number=1` is the branch that was merged into",
                 )
-            head, before = claim_head(view), EMPTY_TREE
+            head, before, after = claim_head(view), picked.metarange_id, EMPTY_TREE
             if picked.parents or parent_number is not None:
                 number = 1 if parent_number is None else parent_number
                 parent = parent_of(view, picked, number)
-                before = claim_commit(view.txn, repository, parent).metarange_id
+                after = claim_commit(view.txn, repository, parent).metarange_id
             tree = apply_change(
-                view,
-                before=picked.metarange_id,
-                after=before,
-                allow_empty=allow_empty,
-                decisions=decisions,
+                view, before=before, after=after, allow_empty=allow_empty, decisions=decisions
             )
         said = _said(picked) if message is None else message
         commit = attempt.move(Draft(tree, [head], said, committer, metadata or {}))

@@ -26,7 +26,7 @@ from lakecli.repository.lakefs.hooks import COMMIT, notify_hooks
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import iter_crossing
-from lakecli.repository.staged.partial_commit import StagedPart, copy_rest, drop_copies
+from lakecli.repository.staged.partial_commit import StagedPart, drop_copies
 from lakecli.staging import area
 
 MAX_LISTED: Final = 1_000
@@ -123,14 +123,10 @@ def commit(
                 replaced = frozenset(mine.staged_too())
                 tree = apply(repository.trees, head.metarange_id, mine.changes())
             if tree == head.metarange_id and not allow_empty:
-                raise NothingToDo(
-                    f"nothing to commit on {branch}: the block has changed nothing",
-                    hint="allow_empty=True commits anyway",
-                )
+                what = f"nothing to commit on {branch}: the block has changed nothing"
+                raise NothingToDo(what, hint="allow_empty=True commits anyway")
             draft = commit_attempts.Draft(tree, [head], message, committer, metadata or {})
-            commit_attempts.check_texts(draft)  # before copying the changes that stay staged
-            left = copy_rest(repository, attempt.branch, StagedPart(replaced))
-            made = attempt.move(draft, left=left)
+            made = attempt.move(draft, only=StagedPart(replaced))
             if made is not None:
                 notify_hooks(repository, COMMIT, branch, tree)
                 return made
@@ -166,8 +162,8 @@ class _Mine:
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the changes as (path, value), in path order; ``None`` for a removal."""
-        for path, value in area.scan(self._there.txn, self._token):
-            yield path, value or None
+        found = area.scan(self._there.txn, self._token)
+        return ((path, value or None) for path, value in found)
 
     def check(self, watched: Sequence[bytes]) -> None:
         """Raise an error if others have changed the same paths since the workspace was begun.
@@ -185,11 +181,14 @@ class _Mine:
         committed = (path for path, value in crossing if not self._has_seen(path, value))
         below = (each.path for prefix in watched for each in changes(prefix=prefix))
         paths = sorted({*islice(committed, MAX_LISTED), *islice(below, MAX_LISTED)})
+        uri = f"{there.repository.uri}/{there.name}"
         if paths:
-            raise _conflict(there, paths[:MAX_LISTED], "changed")
+            hint = f"nothing was committed; see what they did: `log {uri}`"
+            raise _conflict(there, paths[:MAX_LISTED], "changed", hint)
         staged = (path for path, value in self.changes() if self._is_staged_otherwise(path, value))
         if paths := list(islice(staged, MAX_LISTED)):
-            raise _conflict(there, paths, "staged")
+            hint = f"nothing was committed; commit those, or discard them: `branch reset {uri}`"
+            raise _conflict(there, paths, "staged", hint)
 
     def _has_seen(self, path: bytes, value: bytes | None) -> bool:
         return is_same(self._seen.find(path), value)
@@ -206,16 +205,8 @@ class _Mine:
         return (path for path, _ in self.changes() if self._there.staged_at(path) is not None)
 
 
-def _conflict(there: View, paths: Sequence[bytes], what: str) -> WorkspaceConflict:
-    uri = f"{there.repository.uri}/{there.name}"
+def _conflict(there: View, paths: Sequence[bytes], what: str, hint: str) -> WorkspaceConflict:
     count = f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} paths of the block were"
-    hints = {
-        "changed": f"nothing was committed; see what they did: `log {uri}`",
-        "staged": f"nothing was committed; commit those, or discard them: `branch reset {uri}`",
-    }
-    return WorkspaceConflict(
-        f"conflict: {'a path of the block was' if len(paths) == 1 else count} {what} on "
-        f"{there.name} by others meanwhile",
-        hint=hints[what],
-        paths=paths,
-    )
+    count = "a path of the block was" if len(paths) == 1 else count
+    message = f"conflict: {count} {what} on {there.name} by others meanwhile"
+    return WorkspaceConflict(message, hint=hint, paths=paths)

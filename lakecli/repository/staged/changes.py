@@ -27,12 +27,13 @@ from lakecli.committed.point_reads import PointReader
 from lakecli.committed.scan import type_of
 from lakecli.committed.values import is_same
 from lakecli.errors import DirtyBranch
-from lakecli.kv.local_store import WriteTransaction
+from lakecli.kv.local_store import Record, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, view_of_branch
 from lakecli.staging import area
 from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.streams import batches
 
 MAX_LISTED: Final = 1_000
 """The largest number of uncommitted changes that an error lists."""
@@ -100,10 +101,7 @@ def _conflicts(
 
 
 def iter_crossing(
-    staged: Iterator[tuple[bytes, bytes]],
-    changes: Iterable[Difference],
-    *,
-    ignores_unchanged: bool = False,
+    staged: Iterator[Record], changes: Iterable[Difference], *, ignores_unchanged: bool = False
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, its value after the change) of changed paths that are staged with another value.
 
@@ -119,7 +117,7 @@ def iter_crossing(
 
 
 def iter_both(
-    staged: Iterator[tuple[bytes, bytes]], changes: Iterable[Difference]
+    staged: Iterator[Record], changes: Iterable[Difference]
 ) -> Iterator[tuple[bytes | None, Difference]]:
     """Yield (staged value, change) of each path that is both staged and changed.
 
@@ -154,11 +152,8 @@ def check_clean(view: View) -> None:
     count = f"more than {MAX_LISTED:,}" if len(paths) > MAX_LISTED else f"{len(paths):,}"
     what = "an uncommitted change" if len(paths) == 1 else f"{count} uncommitted changes"
     uri = f"{view.repository.uri}/{view.name}"
-    raise DirtyBranch(
-        f"branch {view.name} has {what}",
-        hint=f"commit them, or throw them away: `branch reset {uri}`",
-        paths=paths[:MAX_LISTED],
-    )
+    hint = f"commit them, or throw them away: `branch reset {uri}`"
+    raise DirtyBranch(f"branch {view.name} has {what}", hint=hint, paths=paths[:MAX_LISTED])
 
 
 def unstage_unchanged(repository: Repository, name: str, head: CommitId) -> None:
@@ -186,14 +181,11 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
     The arguments and errors are those of `unstage_unchanged`, with a tree instead of its commit.
     """
     with repository.lake.kv.read() as txn:
-        refs = repository.refs(txn)
-        branch = refs.find_branch(name)
+        branch = repository.refs(txn).find_branch(name)
         if branch is None:
             return
         view = view_of_branch(repository, txn, name)
-        if view.commit.metarange_id == tree:
-            return
-        if all(area.is_empty(txn, token) for token in view.tokens):
+        if view.commit.metarange_id == tree or view.is_clean():
             return
         changes = diff(repository.trees, view.commit.metarange_id, tree)
         unchanged = (
@@ -201,7 +193,7 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
             for staged, change in iter_both(view.staged(), changes)
             if is_same(staged, change.left)
         )
-        while batch := list(islice(unchanged, _BATCH)):
+        for batch in batches(unchanged, _BATCH):
             repository.lake.runtime.on_step("unstage")
             with repository.lake.kv.write() as writing:
                 if not _unstage(writing, repository, branch, batch):
@@ -209,7 +201,7 @@ def unstage_equal(repository: Repository, name: str, tree: MetarangeId) -> None:
 
 
 def _unstage(
-    txn: WriteTransaction, repository: Repository, seen: Branch, equal: list[tuple[bytes, bytes]]
+    txn: WriteTransaction, repository: Repository, seen: Branch, equal: list[Record]
 ) -> bool:
     """Remove staged records unless they have changed; return ``False`` if the head has moved."""
     # Imported here, because `status` does not need them, and scripts call it often.

@@ -24,7 +24,6 @@ from lakecli.committed.point_reads import PointReader
 from lakecli.errors import Unreachable
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
-from lakecli.kv.operations import Operation
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
 from lakecli.repository.reading.view import View, view_of_branch
@@ -36,6 +35,9 @@ KEPT_FROM: Final = 1_000
 
 _KINDS: Final = (ChangeType.ADDED, ChangeType.CHANGED, ChangeType.REMOVED)
 _FIELD: Final = "counted"
+
+_Facts = dict[str, Any]
+"""The staging areas, the tree and the last log operation for which counts are valid."""
 
 
 class ChangesByKind(NamedTuple):
@@ -89,9 +91,9 @@ def count_uncommitted(
     if txn.past is not None:  # the rows of tokens have present counts, not those of the past
         found.add_all()
         return found.counts
-    made_of = _made_of(repository, txn, view)
+    made_of = _made_of(view)
     kept = operation_log.token_fields(txn, view.tokens[0]).get(_FIELD, {})
-    newer = _newer(repository, txn, kept, made_of)
+    newer = _newer(view, kept, made_of)
     if newer is None:
         found.add_all()
     else:
@@ -103,10 +105,10 @@ def count_uncommitted(
     return found.counts
 
 
-def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[str, Any]:
+def _made_of(view: View) -> _Facts:
     """Return the facts that the present counts depend on: staging areas, tree, last operation."""
-    last = log.last_sequence(txn, repository.key)
-    newest = next(log.iter_operations(txn, repository.key), None)
+    last = log.last_sequence(view.txn, view.repository.key)
+    newest = next(log.iter_operations(view.txn, view.repository.key), None)
     return {
         "tokens": [token.hex() for token in view.tokens],
         "tree": view.commit.metarange_id,
@@ -115,14 +117,12 @@ def _made_of(repository: Repository, txn: ReadTransaction, view: View) -> dict[s
     }
 
 
-def _newer(
-    repository: Repository, txn: ReadTransaction, kept: Mapping[str, Any], made_of: dict[str, Any]
-) -> list[Operation] | None:
+def _newer(view: View, kept: Mapping[str, Any], made_of: _Facts) -> list[log.Operation] | None:
     """Return the operations since a count was kept; ``None`` if the log lacks some changes."""
     if any(kept.get(name) != made_of[name] for name in ("tokens", "tree")):
         return None
-    newer: list[Operation] = []
-    for operation in log.iter_operations(txn, repository.key):
+    newer: list[log.Operation] = []
+    for operation in log.iter_operations(view.txn, view.repository.key):
         if operation.sequence < kept["sequence"]:
             return newer
         if operation.sequence == kept["sequence"]:
@@ -134,7 +134,7 @@ def _newer(
     return newer if is_present else None
 
 
-def _catch_up(view: View, found: _Counter, newer: Sequence[Operation]) -> None:
+def _catch_up(view: View, found: _Counter, newer: Sequence[log.Operation]) -> None:
     """Update a kept count for the paths that newer operations wrote to."""
     found.read += len(newer)
     images = [
@@ -152,7 +152,7 @@ def _catch_up(view: View, found: _Counter, newer: Sequence[Operation]) -> None:
 
 
 def _images(
-    txn: ReadTransaction, operation: Operation, token: bytes
+    txn: ReadTransaction, operation: log.Operation, token: bytes
 ) -> Iterator[tuple[bytes, int, bytes, bytes | None]]:
     for path, image in log.iter_images(txn, operation.id, token):
         yield path, operation.sequence, token, image
@@ -171,17 +171,13 @@ def _newest(view: View, path: bytes, before: Mapping[bytes, bytes | None]) -> by
     return next((value for value in found if value is not None), None)
 
 
-def _keep(
-    repository: Repository, branch: Branch, made_of: dict[str, Any], counts: ChangesByKind
-) -> None:
+def _keep(repository: Repository, branch: Branch, made_of: _Facts, counts: ChangesByKind) -> None:
     """Keep counts, unless the branch, its changes or the log have changed meanwhile."""
     with repository.lake.kv.write() as txn:
         if repository.refs(txn).find_branch(branch.name) != branch:
             return
-        if _made_of(repository, txn, view_of_branch(repository, txn, branch.name)) != made_of:
-            return
         fields = operation_log.token_fields(txn, branch.staging_token)
-        if not fields:
+        if not fields or _made_of(view_of_branch(repository, txn, branch.name)) != made_of:
             return
         if not made_of["parts"]:
             made_of |= {"sequence": log.close(txn, repository.key), "parts": None}

@@ -8,7 +8,6 @@ deletes them.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Branch, StagingToken
@@ -17,6 +16,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import same_area
 from lakecli.repository.journal import operation_log
 from lakecli.staging import area
+from lakecli.stores.streams import batches
 
 BATCH: Final = 8_192
 """The largest number of records written in one transaction, which blocks other processes."""
@@ -59,7 +59,7 @@ def copy_rest(repository: Repository, branch: Branch, part: StagedPart) -> tuple
             base = operation_log.started_on(txn, token) or branch.commit_id
             records = ((path, value) for path, value in area.scan(txn, token) if not part.has(path))
             copy: StagingToken | None = None
-            while batch := list(islice(records, BATCH)):
+            for batch in batches(records, BATCH):
                 repository.lake.runtime.on_step("leave")
                 with repository.lake.kv.write() as writing:
                     if copy is None:

@@ -18,7 +18,6 @@ from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import WriteTransaction
-from lakecli.kv.operations import Operation, StagingChange
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_below, claim_entry, claim_head, committed_value
 from lakecli.repository.journal import operation_log, workspaces
@@ -57,7 +56,7 @@ class Stager:
             check_early(repository, branch)
         self._repository = repository
         self._branch = branch
-        self._operation: Operation | None = None
+        self._operation: log.Operation | None = None
 
     def write(self, changes: Sequence[Change], *, kind: str) -> None:
         """Stage changes: (path, claimed value or tombstone), in ascending order of paths.
@@ -68,8 +67,7 @@ class Stager:
         Raises:
             NotFound: no such branch.
         """
-        for start in range(0, len(changes), BATCH):
-            part = changes[start : start + BATCH]
+        for part in batches(changes, BATCH):
             with self._repository.lake.kv.write() as txn:
                 present = staged_on(self._repository, txn, self._branch)
                 self._log(txn, present, [path for path, _ in part], kind)
@@ -148,8 +146,7 @@ class Stager:
         """
         from lakecli.repository.journal.intents import when_none_under_way  # uploads do not need it
 
-        for start in range(0, len(paths), BATCH):
-            part = paths[start : start + BATCH]
+        for part in batches(paths, BATCH):
             while not when_none_under_way(self._repository, partial(self._unstage, part)):
                 pass  # another commit has come between
 
@@ -182,7 +179,7 @@ class Stager:
         if workspaces.is_workspace(branch.name):
             workspaces.renew(txn, self._repository, branch.staging_token)
             return
-        change = StagingChange(branch.name, branch.staging_token)
+        change = log.StagingChange(branch.name, branch.staging_token)
         begun = self._operation
         if begun is None or begun.sequence != log.last_sequence(txn, self._repository.key):
             more = None if begun is None else {"continues": begun.id.hex()}
