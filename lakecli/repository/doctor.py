@@ -8,7 +8,6 @@ the refs and packs that clones share in the namespace.
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -48,18 +47,9 @@ FULL_MAP: Final = 0.8
 
 
 FAMILIES: Final[tuple[type[errors.LakeError], ...]] = (
-    errors.Unreachable,
-    errors.NotFound,
-    errors.PermissionDenied,
-    errors.IntegrityError,
-    errors.Refused,
-    errors.UsageError,
-    errors.ConflictError,
-    errors.LostRace,
-    errors.OutcomeUnknown,
-    errors.PartialFailure,
-    errors.NothingToDo,
-    errors.LakeError,
+    *(errors.Unreachable, errors.NotFound, errors.PermissionDenied, errors.IntegrityError),
+    *(errors.Refused, errors.UsageError, errors.ConflictError, errors.LostRace),
+    *(errors.OutcomeUnknown, errors.PartialFailure, errors.NothingToDo, errors.LakeError),
 )
 """Kinds of errors, the most serious first: only the most serious one is raised."""
 
@@ -122,8 +112,7 @@ _SHOWN: Final = 5
 _NO_NAMESPACE: Final = "only the local store knows the storage namespace"
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(NamedTuple):
     """The checks of one run of `lakecli doctor`.
 
     Attributes:
@@ -287,22 +276,18 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
             file.write(b"can be written")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        return warning(
-            "cache",
-            f"{reason}: {directory}; nothing is cached, so each read goes to the namespace",
-            fix="make the directory writable, or set LAKECLI_HOME to one that is",
-        )
+        seen = f"{reason}: {directory}; nothing is cached, so each read goes to the namespace"
+        fix = "make the directory writable, or set LAKECLI_HOME to one that is"
+        return warning("cache", seen, fix=fix)
     if not used_by:
         return ok("cache", str(directory))
 
     used, reads = size_of(directory / used_by), kept_reads(directory / used_by)
-    return ok(
-        "cache",
-        f"{directory}, {_shown(used)} of {_shown(limit)} used; reads of trees: {reads_text(reads)}",
-        used=str(used),
-        limit=str(limit),
-        **{tier: str(count) for tier, count in reads.items()},
-    )
+    room = f"{_shown(used)} of {_shown(limit)} used"
+    seen = f"{directory}, {room}; reads of trees: {reads_text(reads)}"
+    details = {"used": str(used), "limit": str(limit)}
+    details |= {tier: str(count) for tier, count in reads.items()}
+    return ok("cache", seen, **details)
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
@@ -381,12 +366,9 @@ def _claim_of_anybody(store: ObjectStore) -> Check:
 
 
 def _made_by_create(namespace: str) -> str:
-    if not is_local(namespace):
-        return ""
-    return (
-        f"`lakecli repo create lakefs://NAME {namespace}` makes the directory; if it should be "
-        "there already, mount the disk that holds it"
-    )
+    how = f"`lakecli repo create lakefs://NAME {namespace}` makes the directory"
+    hint = f"{how}; if it should be there already, mount the disk that holds it"
+    return hint if is_local(namespace) else ""
 
 
 def _claim_of(repository: Repository, store: ObjectStore) -> Check:
@@ -414,20 +396,16 @@ def _shared(store: ObjectStore) -> Check:
         read_pack(store, pack.id)
     details = {"refs": str(len(refs)), "packs": str(len(packs))}
     seen = f"can be read; refs: {len(refs)}, packs of commits: {len(packs)}"
-    if description.needs_write:
-        return warning(
-            "shared",
-            f"can be read, but not written to: it needs {', '.join(description.needs_write)}",
-            fix="upgrade lakecli",
-            **details,
-        )
+    if needs := ", ".join(description.needs_write):
+        seen = f"can be read, but not written to: it needs {needs}"
+        return warning("shared", seen, fix="upgrade lakecli", **details)
     return ok("shared", seen if refs or packs else "nothing has been pushed yet", **details)
 
 
 def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
     """Report whether a group of commands can work, according to the checks so far."""
     needed = ", ".join(purpose.needs)
-    failures = [need for need in purpose.needs if found[need].verdict is CheckVerdict.FAILED]
+    failures = {name for name, check in found.items() if check.verdict is CheckVerdict.FAILED}
     lacking = [
         need for need in purpose.needs if need in failures or found[need].details.get("because")
     ]
@@ -438,7 +416,7 @@ def check_purpose(purpose: Purpose, found: Mapping[str, Check]) -> Check:
         seen = f"{purpose.commands}: not allowed, missing: {details['lacks']}"
         return warning(purpose.name, seen, fix=fix, **details)
     for need, text in purpose.parts.items():
-        if found[need].verdict is CheckVerdict.FAILED:
+        if need in failures:
             seen = f"{purpose.commands}: allowed, but {text}"
             return warning(purpose.name, seen, fix=found[need].fix or f"see {need}", **details)
     if unknown:

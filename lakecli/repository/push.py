@@ -7,7 +7,6 @@ caller names. A tag is created once, and moved only with a lease.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from shlex import quote
 from typing import Final, NamedTuple
@@ -24,8 +23,7 @@ from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
 from lakecli.repository.contract import FinishedMove, Repository
 from lakecli.repository.handle.namespace import check_readable
-from lakecli.repository.journal import tracking
-from lakecli.repository.journal.intents import WantedMove, finish_pending
+from lakecli.repository.journal import intents, tracking
 from lakecli.repository.sharing.automatic import say_undone
 from lakecli.repository.sharing.fetch import fetch, take_packs
 from lakecli.repository.sharing.publish import Unverified, publish, refused, stale
@@ -59,8 +57,7 @@ class PushLease(NamedTuple):
     commit_id: CommitId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PushOptions:
+class PushOptions(NamedTuple):
     """Options of a push.
 
     Attributes:
@@ -172,7 +169,7 @@ def push_reset(
         LakeError: as raised by `reset` and `push`; unless the message says otherwise, nothing has
             changed.
     """
-    push(repository, branch.name, kind=RefKind.BRANCH, options=replace(options, dry_run=True))
+    push(repository, branch.name, kind=RefKind.BRANCH, options=options._replace(dry_run=True))
     moved = reset(repository, branch.name, to=to, expected=branch.commit_id, is_forced=True)
     ends = (branch.commit_id, moved.commit_id)
     try:
@@ -223,11 +220,10 @@ def push_all(
         try:
             seen = expected.get((kind, name))
             each = _push(repository, kind, name, expected=seen, options=options, has_fetched=True)
+            pushed.append(each)
+            progress.advance(items=1)
         except (errors.LostRace, errors.AlreadyExists, errors.Forbidden) as error:
             failed.append(PushFailure(kind, name, error))
-            continue
-        pushed.append(each)
-        progress.advance(items=1)
     return PushReport(tuple(pushed), tuple(failed))
 
 
@@ -262,7 +258,7 @@ def push_deletion(
     before, lease = remote.commit_id, options.lease or PushLease()
     _check_lease(repository, name, before, lease.commit_id or expectations[remote.kind])
     if not options.dry_run:
-        move = WantedMove(remote.kind, name, before, None, who=options.who, why="delete")
+        move = intents.WantedMove(remote.kind, name, before, None, who=options.who, why="delete")
         if publish(repository, move).outcome != MoveOutcome.APPLIED:
             raise stale(repository, name, before)
     return RefPush(remote.kind, name, before, None, Pushing.DELETED)
@@ -270,7 +266,7 @@ def push_deletion(
 
 def _finish(repository: Repository) -> list[FinishedMove]:
     """Find out the outcome of moves that interrupted commands began; add notices about it."""
-    finished = finish_pending(repository)
+    finished = intents.finish_pending(repository)
     for each in finished:
         repository.notify(each.text())
     return finished
@@ -316,14 +312,14 @@ def _push(
         if state in (Pushing.UP_TO_DATE, Pushing.BEHIND):
             return RefPush(kind, name, before, before, state)
         why = "force" if state is Pushing.FORCED else "push"
-        move = WantedMove(kind, name, before, after, who=options.who, why=why)
+        move = intents.WantedMove(kind, name, before, after, who=options.who, why=why)
         if options.dry_run:
             return RefPush(kind, name, before, after, state)
         result = publish(repository, move, has_fetched=has_fetched)
         if result.outcome == MoveOutcome.APPLIED:
             return RefPush(kind, name, before, after, state)
-    hint = "try again"
-    raise errors.LostRace(f"{name} moved {MAX_ATTEMPTS} times while it was pushed", hint=hint)
+    what = f"{name} moved {MAX_ATTEMPTS} times while it was pushed"
+    raise errors.LostRace(what, hint="try again")
 
 
 def _look(repository: Repository, kind: RefKind, name: str) -> RemoteRef | None:
@@ -402,13 +398,12 @@ def _interrupted(
     """Return the error for a ref that no longer exists here, if its push was interrupted."""
     for each in finished:
         if each.intent.name == name and kind in (None, each.intent.kind):
-            uri = quote(f"{repository.uri}/{name}")
-            return errors.NotFound(
-                f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}",
-                hint=f"delete it in the bucket too: `push --delete {uri}`"
-                if each.state is MoveOutcome.APPLIED and each.intent.after is not None
-                else f"see what is in the bucket: `status {repository.uri}`",
-            )
+            hint = f"see what is in the bucket: `status {repository.uri}`"
+            if each.state is MoveOutcome.APPLIED and each.intent.after is not None:
+                uri = quote(f"{repository.uri}/{name}")
+                hint = f"delete it in the bucket too: `push --delete {uri}`"
+            what = f"no {each.intent.kind} {name!r} in {repository.uri}; {each.text()}"
+            return errors.NotFound(what, hint=hint)
     return None
 
 

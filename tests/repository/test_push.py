@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -74,7 +73,7 @@ def test_a_dry_run_of_push_moves_nothing(clones: tuple[Repository, ...]) -> None
     one = clones[0]
     make_commit(one, b"a")
     keys = {info.key for info in one.store.list()}
-    assert state_of(one, options=replace(ME, dry_run=True)) is Pushing.CREATED
+    assert state_of(one, options=ME._replace(dry_run=True)) is Pushing.CREATED
     assert {info.key for info in one.store.list()} == keys
     assert state_of(one) is Pushing.CREATED
 
@@ -97,7 +96,7 @@ def test_pushing_a_branch_that_is_behind_is_nothing_to_do(clones: tuple[Reposito
     pushed = push(two, "main", options=ME)
     assert (pushed.state, pushed.after) == (Pushing.BEHIND, made.id)
     with pytest.raises(StaleLease, match=made.id):  # only a fetch makes it the expected one
-        push(two, "main", options=replace(ME, lease=PushLease()))
+        push(two, "main", options=ME._replace(lease=PushLease()))
 
 
 def test_pushing_an_unknown_ref_is_not_found(clones: tuple[Repository, ...]) -> None:
@@ -112,7 +111,7 @@ def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ..
     first = make_commit(one, b"a")
     push(one, "main", options=ME)
     make_commit(two, b"b")
-    forced = replace(ME, lease=PushLease())
+    forced = ME._replace(lease=PushLease())
     for _ in range(2):  # two has never fetched, and a refused push does not count
         with pytest.raises(StaleLease, match=first.id):
             push(two, "main", options=forced)
@@ -121,7 +120,7 @@ def test_force_needs_the_ref_where_it_was_last_seen(clones: tuple[Repository, ..
     assert pushed.state is Pushing.FORCED
     with pytest.raises(StaleLease):
         push(one, "main", options=forced)
-    assert state_of(one, options=replace(ME, lease=PushLease(pushed.after))) is Pushing.FORCED
+    assert state_of(one, options=ME._replace(lease=PushLease(pushed.after))) is Pushing.FORCED
     fetch(two)
     assert position(two) == first.id
 
@@ -135,10 +134,10 @@ def test_force_moves_a_branch_back(clones: tuple[Repository, ...]) -> None:
     fetch(two)
     branch.create(two, "side", source=first.id)
     assert state_of(two, "side") is Pushing.BEHIND
-    wrong = replace(ME, lease=PushLease(CommitId("0" * 64)))
+    wrong = ME._replace(lease=PushLease(CommitId("0" * 64)))
     with pytest.raises(StaleLease):
         push(two, "side", options=wrong)
-    pushed = push(two, "side", options=replace(ME, lease=PushLease()))
+    pushed = push(two, "side", options=ME._replace(lease=PushLease()))
     assert pushed == ("branch", "side", second.id, first.id, Pushing.FORCED)
 
 
@@ -152,7 +151,7 @@ def test_push_creates_a_tag_once(clones: tuple[Repository, ...]) -> None:
     tag.create(one, "v1", "main", force=True)
     with pytest.raises(AlreadyExists, match=first.id):
         push(one, "v1", options=ME)
-    assert state_of(one, "v1", replace(ME, lease=PushLease())) is Pushing.FORCED
+    assert state_of(one, "v1", ME._replace(lease=PushLease())) is Pushing.FORCED
     fetch(two)
     assert tag.show(two, "v1") == tag.show(one, "v1")
 
@@ -165,7 +164,7 @@ def test_push_deletes_a_ref_in_the_bucket(clones: tuple[Repository, ...]) -> Non
     with pytest.raises(StaleLease):  # never seen by two
         push_deletion(two, "side", options=ME)
     fetch(two)
-    assert push_deletion(two, "side", options=replace(ME, dry_run=True)).after is None
+    assert push_deletion(two, "side", options=ME._replace(dry_run=True)).after is None
     deleted = push_deletion(two, "side", options=ME)
     assert deleted.state is Pushing.DELETED
     assert position(two, "side") is None
@@ -208,7 +207,7 @@ def test_push_refuses_a_range_that_the_bucket_lacks(clones: tuple[Repository, ..
     one.store.delete([sstable_key(made.metarange_id)])
     with pytest.raises(NotInBucket, match=made.metarange_id):
         push(one, "main", options=ME)
-    assert state_of(one, options=replace(ME, dry_run=True)) is Pushing.UPDATED  # nothing moved
+    assert state_of(one, options=ME._replace(dry_run=True)) is Pushing.UPDATED  # nothing moved
 
 
 def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:

@@ -30,6 +30,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from lakecli.base.model import StagingToken
@@ -100,11 +101,10 @@ def tidy(repository: Repository) -> int:
         return 0
     left = total = max(LEAST, PER_WRITTEN * written)
     cutoff = present - KEPT_FOR
-    left -= _repeat(partial(_expire_log, repository, cutoff), left)
     abandoned = present - operation_log.ABANDONED_AFTER
-    left -= _repeat(partial(_drop_copies, repository, abandoned), left)
-    for each in forgotten:
-        left -= _repeat(partial(_forget, each, cutoff), left)
+    works = [partial(_expire_log, repository, cutoff), partial(_drop_copies, repository, abandoned)]
+    for work in [*works, *(partial(_forget, each, cutoff) for each in forgotten)]:
+        left -= _repeat(work, left)
     return total - left
 
 
@@ -182,9 +182,8 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
     with repository.lake.kv.write() as txn:
         through = expired_through(txn, repository, now=now, cutoff=cutoff)
         needed = _needed_tokens(txn, repository, through)
-        while deleted < limit:
-            oldest = log.find_oldest(txn, repository.key)
-            if oldest is None or oldest.sequence > through:
+        while deleted < limit and (oldest := log.find_oldest(txn, repository.key)) is not None:
+            if oldest.sequence > through:
                 break
             deleted += _expire(txn, oldest, needed, limit=limit - deleted)
     return deleted
@@ -244,11 +243,7 @@ def _expire(txn: WriteTransaction, operation: Operation, needed: set[bytes], *, 
 
 def _needed_tokens(txn: WriteTransaction, repository: Repository, through: int) -> set[bytes]:
     """Return the staging tokens of branches, and of operations newer than number `through`."""
-    needed: set[bytes] = set()
-    for branch in repository.refs(txn).iter_branches():
-        needed.update(branch.tokens)
-    for operation in log.iter_operations(txn, repository.key):
-        if operation.sequence <= through:
-            break
-        needed.update(operation.sealed)
-    return needed
+    operations = log.iter_operations(txn, repository.key)
+    newer = takewhile(lambda each: each.sequence > through, operations)
+    needed = {token for branch in repository.refs(txn).iter_branches() for token in branch.tokens}
+    return needed.union(*(each.sealed for each in newer))

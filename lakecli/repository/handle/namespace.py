@@ -22,18 +22,9 @@ from lakecli.refs.names import is_branch_name
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.shareable import ensure_shareable
 from lakecli.repository.runtime import Runtime
+from lakecli.stores import contract as stores
 from lakecli.stores.capabilities import settle
-from lakecli.stores.contract import (
-    ABSENT,
-    ANY,
-    JSON,
-    PLAIN,
-    ConditionFailed,
-    Match,
-    ObjectNotFound,
-    ObjectStore,
-    exists,
-)
+from lakecli.stores.contract import ObjectStore, exists
 
 FORMAT = 1
 
@@ -43,8 +34,7 @@ LAKEFS: Final = "lakefs"
 POLICY_NEED: Final = "policy"
 """The feature that writers must support once rules about refs are set: checking the rules."""
 
-_NEED_SIZE: Final = 100
-_MOST_NEEDS: Final = 100
+_NEEDS: Final = validation.optional(validation.list_of(validation.text(100, min_size=1), 100), ())
 
 _REPOSITORY: Final = "repository "
 
@@ -97,6 +87,7 @@ def _document(record: RepositoryRecord, more: Mapping[str, object] | None = None
     return json.dumps(fields, indent=2).encode() + b"\n"
 
 
+_OWNER: Final = validation.Record({"uuid": validation.identifier(RepositoryUuid)})
 _DESCRIPTION: Final = validation.Record(
     {
         "format": validation.whole(1, FORMAT),
@@ -106,12 +97,8 @@ _DESCRIPTION: Final = validation.Record(
         ),
         "default_branch": validation.text_that(is_branch_name, "a name that a branch can have"),
         "created": validation.moment,
-        "needs_read": validation.optional(
-            validation.list_of(validation.text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()
-        ),
-        "needs_write": validation.optional(
-            validation.list_of(validation.text(_NEED_SIZE, min_size=1), _MOST_NEEDS), ()
-        ),
+        "needs_read": _NEEDS,
+        "needs_write": _NEEDS,
     }
 )
 
@@ -126,9 +113,7 @@ def owner_of(store: ObjectStore) -> RepositoryUuid | None:
     if found is None:
         return None
     try:
-        uuid: RepositoryUuid = validation.Record(
-            {"uuid": validation.identifier(RepositoryUuid)}
-        ).read(found)["uuid"]
+        uuid: RepositoryUuid = _OWNER.read(found)["uuid"]
     except validation.Invalid as error:
         raise _damaged(store, error) from error
     return uuid
@@ -165,15 +150,11 @@ def describe(store: ObjectStore) -> Description | None:
         fields = _DESCRIPTION.read(found)
     except validation.Invalid as error:
         raise _damaged(store, error) from error
-    return Description(
-        uuid=fields["uuid"],
-        range_entries=fields["range_entries"],
-        default_branch=fields["default_branch"],
-        created_at=fields["created"],
-        needs_read=tuple(fields["needs_read"]),
-        needs_write=tuple(need for need in fields["needs_write"] if need != POLICY_NEED),
-        is_from_lakefs=_origin_in(found) is not None,
-    )
+    del fields["format"]
+    created_at, is_from_lakefs = fields.pop("created"), _origin_in(found) is not None
+    fields["needs_read"] = tuple(fields["needs_read"])
+    fields["needs_write"] = tuple(need for need in fields["needs_write"] if need != POLICY_NEED)
+    return Description(**fields, created_at=created_at, is_from_lakefs=is_from_lakefs)
 
 
 def _read(store: ObjectStore) -> dict[str, Any] | None:
@@ -181,17 +162,15 @@ def _read(store: ObjectStore) -> dict[str, Any] | None:
     try:
         data = store.get(layout.REPOSITORY, start=0, length=layout.MAX_REPOSITORY_SIZE + 1)
         return parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
-    except ObjectNotFound:
+    except stores.ObjectNotFound:
         return None
     except Unparsable as error:
         raise _damaged(store, error) from error
 
 
 def _damaged(store: ObjectStore, reason: ValueError) -> IntegrityError:
-    return IntegrityError(
-        f"{store.uri}/{layout.REPOSITORY} is not a repository description: {reason}",
-        hint="restore it from a backup, or use another storage namespace",
-    )
+    what = f"{store.uri}/{layout.REPOSITORY} is not a repository description: {reason}"
+    return IntegrityError(what, hint="restore it from a backup, or use another storage namespace")
 
 
 def check_needs(store: ObjectStore, description: Description, *, writing: bool) -> None:
@@ -260,11 +239,11 @@ def _create(store: ObjectStore, key: str, body: bytes) -> None:
     Raises:
         Unreachable: the object does not exist.
     """
-    attributes = JSON if key == layout.REPOSITORY else PLAIN
+    attributes = stores.JSON if key == layout.REPOSITORY else stores.PLAIN
     for _ in Retries(CLAIMS).attempts():
         try:
-            store.put(key, body, ABSENT, attributes)
-        except ConditionFailed:
+            store.put(key, body, stores.ABSENT, attributes)
+        except stores.ConditionFailed:
             if not exists(store, key):
                 continue
             settle(store, key)
@@ -273,10 +252,8 @@ def _create(store: ObjectStore, key: str, body: bytes) -> None:
 
 
 def _not_created(store: ObjectStore, key: str) -> Unreachable:
-    return Unreachable(
-        f"{store.uri} refuses to create {key}, which does not exist",
-        hint="wait and repeat the command; the storage namespace is not claimed",
-    )
+    hint = "wait and repeat the command; the storage namespace is not claimed"
+    return Unreachable(f"{store.uri} refuses to create {key}, which does not exist", hint=hint)
 
 
 def restore(store: ObjectStore, record: RepositoryRecord) -> None:
@@ -293,7 +270,8 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
         raise _taken(store, f"repository {owner}")
     if owner is None:
         needs = [POLICY_NEED] if exists(store, layout.POLICY) else []
-        store.put(layout.REPOSITORY, _document(record, {"needs_write": needs}), ANY, JSON)
+        body = _document(record, {"needs_write": needs})
+        store.put(layout.REPOSITORY, body, stores.ANY, stores.JSON)
 
 
 def need_policy(store: ObjectStore) -> None:
@@ -307,7 +285,7 @@ def need_policy(store: ObjectStore) -> None:
     needs = fields.get("needs_write") or []
     if POLICY_NEED not in needs:
         body = json.dumps(fields | {"needs_write": [*needs, POLICY_NEED]}, indent=2).encode()
-        store.put(layout.REPOSITORY, body + b"\n", Match(version), JSON)
+        store.put(layout.REPOSITORY, body + b"\n", stores.Match(version), stores.JSON)
 
 
 def find_lakefs_marker(store: ObjectStore) -> str | None:
@@ -345,21 +323,12 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
                 hint="dump its refs (lakectl refs-dump lakefs://REPO > refs.json) and clone it: "
                 f"`clone --from-lakefs {uri} lakefs://{suggested} --refs refs.json`",
             )
-        raise NotFound(
-            f"no repository in {uri}",
-            hint=f"create one there: `repo create lakefs://{suggested} {uri}`",
-        )
+        hint = f"create one there: `repo create lakefs://{suggested} {uri}`"
+        raise NotFound(f"no repository in {uri}", hint=hint)
     check_needs(store, description, writing=False)
-    return store, RepositoryRecord(
-        name=name,
-        uuid=description.uuid,
-        storage_namespace=uri,
-        region=region,
-        default_branch=description.default_branch,
-        created_at=description.created_at,
-        range_entries=description.range_entries,
-        is_from_lakefs=description.is_from_lakefs,
-    )
+    fields = description._asdict()
+    del fields["needs_read"], fields["needs_write"]
+    return store, RepositoryRecord(name=name, storage_namespace=uri, region=region, **fields)
 
 
 def check_writable(repository: Repository) -> None:
@@ -394,9 +363,7 @@ def check_readable(repository: Repository) -> Description:
     description = describe(store)
     if description is None or description.uuid != repository.record.uuid:
         found = "no repository" if description is None else f"repository {description.uuid}"
-        raise OtherRepository(
-            f"{store.uri} holds {found}, not {repository.record.uuid}",
-            hint=f"is the right disk mounted? examine it: `doctor {repository.uri}`",
-        )
+        hint = f"is the right disk mounted? examine it: `doctor {repository.uri}`"
+        raise OtherRepository(f"{store.uri} holds {found}, not {repository.record.uuid}", hint=hint)
     check_needs(store, description, writing=False)
     return description

@@ -15,9 +15,8 @@ too. Earlier versions kept all their results in the local store; only their fail
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakecli.base import layout
 from lakecli.base.retry import CLAIMS, Retries
@@ -66,10 +65,8 @@ def ensure_shareable(repository: Repository) -> None:
     if known.failure is None and wanted > 0:
         known = remember(repository, _try_out(repository, place, wanted))
     if known.failure is not None:
-        raise CannotShare(
-            f"{store.uri} cannot be shared: {known.failure.reason} ({known.failure.described})",
-            hint=retest_hint(repository.uri),
-        )
+        what = f"{store.uri} cannot be shared: {known.failure.reason} ({known.failure.described})"
+        raise CannotShare(what, hint=retest_hint(repository.uri))
     passed = known.races(place)
     if passed < conditions.RACES:
         raise Unreachable(
@@ -81,10 +78,8 @@ def ensure_shareable(repository: Repository) -> None:
 
 def retest_hint(target: str) -> str:
     """Return a hint on what to do after a failed test."""
-    return (
-        f"{checks.CONDITIONS_FIX}; once the store is mended or replaced, test it again: "
-        f"`doctor {target} --again`"
-    )
+    again = f"once the store is mended or replaced, test it again: `doctor {target} --again`"
+    return f"{checks.CONDITIONS_FIX}; {again}"
 
 
 def remember(repository: Repository, result: Result) -> SharingEvidence:
@@ -171,10 +166,8 @@ def _try_out(repository: Repository, place: str, wanted: int) -> Result:
         except BrokenPromise as error:
             return Result(place, error.message, 0, runtime.now())
         except Unsupported as error:
-            hint = error.hint or checks.CONDITIONS_FIX
-            raise CannotShare(
-                f"{store.uri} cannot be shared: {error.message}", hint=hint
-            ) from error
+            what = f"{store.uri} cannot be shared: {error.message}"
+            raise CannotShare(what, hint=error.hint or checks.CONDITIONS_FIX) from error
         return Result(place, "", races.won, runtime.now())
     finally:
         scratch.remove_after_failure()  # sharing needs no permission to delete
@@ -184,8 +177,7 @@ def _kept_key(repository: Repository) -> bytes:
     return b"sharing/" + repository.key
 
 
-@dataclass(frozen=True, slots=True)
-class Examiner:
+class Examiner(NamedTuple):
     """The user and the options of one run of `lakecli doctor`.
 
     Attributes:
@@ -253,11 +245,8 @@ def judge(
     races = max(known.races(result.place), result.races)
     shown = f"{races} races of each kind had one winner"
     if races < conditions.RACES:
-        return warning(
-            name,
-            f"unknown: {shown}, of {conditions.RACES} that are wanted",
-            fix="repeat the command, which goes on with the test",
-        )
+        seen = f"unknown: {shown}, of {conditions.RACES} that are wanted"
+        return warning(name, seen, fix="repeat the command, which goes on with the test")
     return ok(name, f"several machines may write here: {shown}", races=str(races))
 
 

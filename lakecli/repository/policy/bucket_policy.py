@@ -14,26 +14,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.layout import (
-    ATTESTATIONS,
-    COMMITS,
-    DATA,
-    DOCTOR,
-    GC,
-    GC_STATE,
-    INCOMING,
-    POLICIES,
-    POLICY,
-    REFLOG,
-    REFS,
-    REPOSITORY,
-    SCRATCH,
-    SHARING,
-    SSTABLES,
-    escape_name,
-    ref_key,
-    reflog_prefix,
-)
+from lakecli.base import layout
 from lakecli.base.model import RefKind
 from lakecli.errors import UsageError
 from lakecli.repository.policy.document import Policy, RequiredApproval
@@ -43,15 +24,19 @@ COLLECTORS: Final = "collectors"
 """The role that may delete objects; if a policy does not define it, the owners may."""
 
 _WILD: Final = re.compile(r"\[!?[^][!]+\]|[*?]")
-_MARKS: Final = f"{GC}marks/"
+_MARKS: Final = f"{layout.GC}marks/"
 
-_IMMUTABLE: Final = (DATA, SSTABLES, COMMITS, REFLOG, POLICIES, ATTESTATIONS)
+_IMMUTABLE: Final = (
+    *(layout.DATA, layout.SSTABLES, layout.COMMITS),
+    *(layout.REFLOG, layout.POLICIES, layout.ATTESTATIONS),
+)
 _NEVER_CHANGED: Final = tuple(f"{each}*" for each in _IMMUTABLE)
-_REPLACED: Final = (f"{REFS}*", POLICY, REPOSITORY, GC_STATE)
+_REPLACED: Final = (f"{layout.REFS}*", layout.POLICY, layout.REPOSITORY, layout.GC_STATE)
 _AREAS: Final = (
-    *(DATA, SSTABLES, COMMITS, ATTESTATIONS, POLICIES, GC, INCOMING, SCRATCH, DOCTOR),
-    *(POLICY, REPOSITORY, SHARING),
-    *(f"{each}{kind}/" for each in (REFS, REFLOG) for kind in ("branches", "tags")),
+    *(layout.DATA, layout.SSTABLES, layout.COMMITS, layout.ATTESTATIONS, layout.POLICIES),
+    *(layout.GC, layout.INCOMING, layout.SCRATCH, layout.DOCTOR),
+    *(layout.POLICY, layout.REPOSITORY, layout.SHARING),
+    *(f"{each}{kind}/" for each in (layout.REFS, layout.REFLOG) for kind in ("branches", "tags")),
 )
 """Prefixes of all keys that lakecli writes; no two of them overlap."""
 
@@ -93,10 +78,8 @@ def limits_of(policy: Policy, person: str) -> Limits:
     """
     if person and "@" not in person and person not in policy.roles:
         known = ", ".join(policy.roles) or "none"
-        raise UsageError(
-            f"no role {person!r}, and it is no e-mail address",
-            hint=f"roles of this policy: {known}",
-        )
+        hint = f"roles of this policy: {known}"
+        raise UsageError(f"no role {person!r}, and it is no e-mail address", hint=hint)
     people = policy.members(person)
 
     def is_one_of(wanted: Sequence[str]) -> bool:
@@ -104,12 +87,13 @@ def limits_of(policy: Policy, person: str) -> Limits:
 
     owns = is_one_of(policy.owners)
     may_collect = is_one_of((COLLECTORS,)) if COLLECTORS in policy.roles else owns
-    write = [] if may_collect else [GC_STATE, f"{_MARKS}*"]
+    write = [] if may_collect else [layout.GC_STATE, f"{_MARKS}*"]
     delete = [] if may_collect else [*_NEVER_CHANGED, *_REPLACED, f"{_MARKS}*"]
     if not owns:
         moved = (key for rule in policy.rules if rule.who and not is_one_of(rule.who)
                  for name in rule.refs for key in _keys_of(name))  # fmt: skip
-        own = [*moved, *((POLICY, f"{POLICIES}*", REPOSITORY) if policy.owners else ())]
+        setting = [layout.POLICY, f"{layout.POLICIES}*", layout.REPOSITORY]
+        own = [*moved, *(setting if policy.owners else ())]
         write += own
         delete += own if may_collect else []  # otherwise `delete` covers these keys already
         stating = [
@@ -119,7 +103,7 @@ def limits_of(policy: Policy, person: str) -> Limits:
         ]
         # A rule without `who` lets everybody state its checks.
         if stating and all(stating) and not any(map(is_one_of, stating)):
-            write.append(f"{ATTESTATIONS}*")
+            write.append(f"{layout.ATTESTATIONS}*")
     return Limits(tuple(dict.fromkeys(write)), tuple(dict.fromkeys(delete)), may_collect)
 
 
@@ -137,10 +121,8 @@ def bucket_policy(
             cloud cannot express the rules.
     """
     if namespace.scheme != _SCHEMES[cloud]:
-        raise UsageError(
-            f"{namespace} is not a namespace of {cloud}",
-            hint="a bucket has a policy in the language of its cloud; a directory has none",
-        )
+        hint = "a bucket has a policy in the language of its cloud; a directory has none"
+        raise UsageError(f"{namespace} is not a namespace of {cloud}", hint=hint)
     if cloud is not Cloud.AWS and set(namespace.path) & set("'\\*?"):
         raise UsageError(f"a condition of {cloud} cannot name this prefix: {namespace.path!r}")
     limits = limits_of(policy, person)
@@ -155,11 +137,11 @@ def bucket_policy(
 
 def _keys_of(pattern: str) -> Iterator[str]:
     """Yield key patterns for the refs that a rule's pattern matches, and for their reflogs."""
-    literals = map(escape_name, _WILD.split(pattern))
+    literals = map(layout.escape_name, _WILD.split(pattern))
     escaped = re.sub(r"\*+", "*", "*".join(literals))
     for kind in (RefKind.BRANCH, RefKind.TAG):
-        yield ref_key(kind, "x")[:-1] + escaped
-        yield reflog_prefix(kind, "x")[: -len("x/")] + f"{escaped}/*"
+        yield layout.ref_key(kind, "x")[:-1] + escaped
+        yield layout.reflog_prefix(kind, "x")[: -len("x/")] + f"{escaped}/*"
 
 
 def _aws(limits: Limits, bucket: str, start: str) -> dict[str, Any]:

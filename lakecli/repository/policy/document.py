@@ -18,9 +18,9 @@ A move is allowed unless a rule forbids it. All rules that match the ref apply.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import translate
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from lakecli.base import validation
@@ -35,6 +35,7 @@ _MOST_PATTERNS: Final = 100
 _PATTERN_SIZE: Final = 300
 _PERCENT: Final = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_RESTRICTIONS: Final = ("who", "forbid", "require", "append-only", "max-delete", "only-below")
 _CLASS: Final = re.compile(r"\[!?[^][!]+\]")
 
 
@@ -75,8 +76,7 @@ class RequiredApproval(NamedTuple):
         return f"approve:{self.least}:{self.role}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule of a policy: which refs it protects, and how they may move.
 
     Attributes:
@@ -115,24 +115,14 @@ class Rule:
 
     def __str__(self) -> str:
         """Return the patterns and restrictions of the rule on one line."""
-        parts = {
-            "who": self.who,
-            "forbid": sorted(self.forbid),
-            "require": list(map(str, self.require)),
-            "append-only": self.append_only,
-            "max-delete": self.max_delete,
-            "only-below": self.only_below,
-        }
-        shown = (
-            f"{key} {each if isinstance(each, str) else ', '.join(each)}"
-            for key, each in parts.items()
-            if each
-        )
-        return f"{', '.join(self.refs)}: {'; '.join(shown)}"
+        require, share = map(str, self.require), (self.max_delete,) if self.max_delete else ()
+        lists = self.who, sorted(self.forbid), require, self.append_only, share, self.only_below
+        named = zip(_RESTRICTIONS, map(", ".join, lists), strict=True)
+        shown = "; ".join(f"{name} {text}" for name, text in named if text)
+        return f"{', '.join(self.refs)}: {shown}"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """The contents of a policy document.
 
     Attributes:
@@ -142,7 +132,7 @@ class Policy:
     """
 
     owners: tuple[str, ...] = ()
-    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    roles: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     rules: tuple[Rule, ...] = ()
 
     def members(self, role: str) -> frozenset[str]:

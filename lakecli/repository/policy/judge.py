@@ -20,9 +20,7 @@ from typing import Final
 from lakecli.base.model import EMPTY_TREE, ChangeType, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import diff
 from lakecli.errors import Forbidden, IntegrityError, PermissionDenied, Unreachable
-from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.ref_store import RefStore
 from lakecli.remote.attestations import Attestation, iter_attestations
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import Intent
@@ -125,19 +123,14 @@ def _early(
 
 
 def _forbidden(rules: RulesInForce, rule: Rule, what: str, reason: str, hint: str) -> Forbidden:
-    return Forbidden(
-        f"policy {rules.number}, which {rules.who} set, forbids {what}: {reason}; "
-        f"its rule is: {rule}",
-        hint=hint,
-    )
+    policy = f"policy {rules.number}, which {rules.who} set"
+    return Forbidden(f"{policy}, forbids {what}: {reason}; its rule is: {rule}", hint=hint)
 
 
 def _only_merges(repository: Repository, name: str) -> Reason:
     start = quote(f"{repository.uri}/{name}")
-    return (
-        "it takes merges only",
-        f"make a branch, and merge that: `branch create {repository.uri}/NAME -s {start}`",
-    )
+    hint = f"make a branch, and merge that: `branch create {repository.uri}/NAME -s {start}`"
+    return "it takes merges only", hint
 
 
 def _only_these(rule: Rule, who: str) -> Reason:
@@ -166,10 +159,8 @@ class _Case:
         if move.before is None and self._stood is not None and Ban.RECREATE in rule.forbid:
             yield "it was deleted, and does not come back", "choose another name"
         if Ban.REWIND in rule.forbid and not self._descends:
-            yield (
-                f"{move.after} does not build on {self._stood}",
-                f"undo commits by another one: `branch revert {uri} REF`",
-            )
+            reason = f"{move.after} does not build on {self._stood}"
+            yield reason, f"undo commits by another one: `branch revert {uri} REF`"
         if Ban.DIRECT in rule.forbid and (direct := self._direct) is not None:
             reason, hint = _only_merges(self._repository, move.name)
             yield f"{reason}, and {direct.id} is none", hint
@@ -188,7 +179,7 @@ class _Case:
             moves = moves[2:]
         stood = next((each.before for each in moves if each.before is not None), None)
         with self._repository.lake.kv.read() as txn:
-            is_here = stood and RefStore(txn, self._repository.key).find_commit(stood)
+            is_here = stood and self._repository.refs(txn).find_commit(stood)
         return stood if is_here else None
 
     @cached_property
@@ -196,8 +187,7 @@ class _Case:
         """The commits that the move adds; for a new ref, commits that no ref in the bucket has."""
         assert self._move.after is not None
         with self._repository.lake.kv.read() as txn:
-            refs = RefStore(txn, self._repository.key)
-            tracked = TrackingStore(txn, self._repository.key)
+            refs, tracked = self._repository.refs(txn), self._repository.tracking(txn)
             known = {self._stood} if self._stood else tracked.positions()
             return {each.id: each for each in iter_unreached(refs, self._move.after, known)}
 
@@ -211,21 +201,16 @@ class _Case:
     @property
     def _direct(self) -> Commit | None:
         """The newest added commit, along first parents, that is neither a merge nor initial."""
-        commit_id = self._move.after
-        while commit_id in self._added:
-            commit = self._added[commit_id]
-            if len(commit.parents) == 1:
-                return commit
-            if not commit.parents:
-                return None
-            commit_id = commit.parents[0]
-        return None
+        commit = self._added.get(self._move.after) if self._move.after else None
+        while commit is not None and len(commit.parents) > 1:
+            commit = self._added.get(commit.parents[0])
+        return commit if commit is not None and commit.parents else None
 
     def _tree(self, commit_id: CommitId | None) -> MetarangeId:
         if commit_id is None:
             return EMPTY_TREE
         with self._repository.lake.kv.read() as txn:
-            return RefStore(txn, self._repository.key).get_commit(commit_id).metarange_id
+            return self._repository.refs(txn).get_commit(commit_id).metarange_id
 
     def _data_reasons(self, rule: Rule) -> Iterator[Reason]:
         """Yield the reasons for which a rule's data limits forbid the move; compare trees once."""
@@ -258,22 +243,17 @@ class _Case:
         found = [each for each in self._statements if each.tree == tree and not each.prefix]
         if isinstance(required, RequiredCheck):
             if not any((each.kind, each.name) == ("check", required.name) for each in found):
-                yield (
-                    f"check {required.name} has not passed on its tree",
-                    f"run it, then repeat the command: `check run {required.name} {after}`",
-                )
+                hint = f"run it, then repeat the command: `check run {required.name} {after}`"
+                yield f"check {required.name} has not passed on its tree", hint
             return
         authors = {
             email_of(each.committer)
             for each in self._added.values()
             if len(each.parents) < 2  # noqa: PLR2004
         } or {email_of(self._move.who)}
-        people = self._rules.policy.members(required.role) - authors
-        approved = {
-            email_of(each.who)
-            for each in found
-            if (each.kind, each.name) == ("approve", self._move.name)
-        } & people
+        people, wanted = self._rules.policy.members(required.role), ("approve", self._move.name)
+        approved = {email_of(each.who) for each in found if (each.kind, each.name) == wanted}
+        approved &= people - authors
         if len(approved) < required.least:
             reason = f"{len(approved)} of {required.role} have approved its tree, other than its "
             reason += f"authors; {required.least} must"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,7 +101,7 @@ def test_fetch_reports_what_happened_to_refs(clones: tuple[Repository, ...]) -> 
     share(two, "main2")
     fetch(one)
     branch.create(one, "main2", source="main")
-    push(one, "main2", options=replace(ME, lease=PushLease()))
+    push(one, "main2", options=ME._replace(lease=PushLease()))
     assert changes(two) == [("main2", Change.FORCED)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -676,7 +675,7 @@ def test_push_checks_many_data_objects_by_listing(
     assert raised.value.paths == (b"000",)
     assert bucket.calls["head"] < 20
     put_data(bucket, b"000")
-    assert push(repository, "main", options=replace(ME)).state is Pushing.CREATED
+    assert push(repository, "main", options=ME).state is Pushing.CREATED
 
 
 def test_a_push_that_is_already_lost_writes_no_pack(
