@@ -36,7 +36,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice
-from threading import Lock
+from threading import RLock
 from time import sleep
 from typing import Final, NewType, TypeVar, cast
 
@@ -58,9 +58,9 @@ from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores import contract
 from lakecli.stores.capabilities import renew
 from lakecli.stores.contract import BucketNotFound, ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.streams import batches
 
-A = TypeVar("A")
-B = TypeVar("B")
+T = TypeVar("T")
 
 ClaimedCommit = NewType("ClaimedCommit", Commit)
 """A commit to which refs and other commits may refer, because its tree is claimed."""
@@ -121,9 +121,7 @@ def claim_values(repository: Repository, values: Iterable[tuple[bytes, bytes]]) 
         SweepRunning: a sweep did not end in time.
     """
     claimed = list(values)
-    gone: list[bytes] = []
-    for start in range(0, len(claimed), BATCH):
-        gone += _claim(repository, claimed[start : start + BATCH])
+    gone = [path for batch in batches(claimed, BATCH) for path in _claim(repository, batch)]
     if gone:
         what = "the objects of these paths are" if gone[1:] else "the object of this path is"
         raise Gone(
@@ -158,11 +156,9 @@ def claim_below(view: View, *, prefix: bytes) -> Iterator[Change]:
     if first is None:
         return
     claim_commit(view.txn, view.repository, view.commit)
-    staged = view.staged(prefix=prefix) if view.tokens else iter(())
-    while batch := list(islice(staged, BATCH)):
+    for batch in batches(view.staged(prefix=prefix), BATCH):
         claim_values(view.repository, batch)
-    yield cast("Change", first)
-    yield from cast("Iterator[Change]", found)
+    yield from cast("Iterator[Change]", chain([first], found))
 
 
 def committed_value(head: View, path: bytes) -> ClaimedValue:
@@ -203,8 +199,7 @@ class Reclaimed:
         first = next((each for each in values if each[1]), None)
         if first is None or not self._repository.guard.begin():
             return
-        remaining = chain([first], values)
-        while batch := list(islice(remaining, BATCH)):
+        for batch in batches(chain([first], values), BATCH):
             self.gone += len(_claim(self._repository, batch))
 
     def value(self, image: bytes) -> ClaimedValue:
@@ -378,7 +373,7 @@ class GcGuard:
         self._new_id = new_id
         self._monotonic = monotonic
         self._sleep = sleep
-        self._lock = Lock()
+        self._lock = RLock()
         self._state = NEVER_RAN
         self._read_at: float | None = None
         self._clock: tuple[datetime, float] | None = None
@@ -396,12 +391,9 @@ class GcGuard:
             SweepRunning: a sweep did not end in time.
         """
         with self._lock:
-            self._begin()
+            if self._read_at is None or self._is_stale():
+                self._await_sweep()
             return not self._state.never_ran
-
-    def _begin(self) -> None:
-        if self._read_at is None or self._is_stale(self._read_at):
-            self._await_sweep()
 
     def settle(
         self, *, found: Collection[str], written: Collection[str], whole: bool = False
@@ -419,11 +411,9 @@ class GcGuard:
             SweepRunning: a sweep did not end in time.
         """
         with self._lock:
-            is_stale = False
+            is_stale = self._is_stale()
             if self._read_at is None:
                 self._await_sweep()
-            else:
-                is_stale = self._is_stale(self._read_at)
             before = self._state
             while True:
                 keys = set(found)
@@ -433,7 +423,7 @@ class GcGuard:
                         self._await_sweep()
                         if whole:
                             raise Swept(self._store.uri)
-                        self._heads([*keys, *written])  # raises `Swept` if an object is gone
+                        self._for_each(self._store.head, [*keys, *written])  # raises `Swept`
                 if is_stale:
                     # Objects written long before this reading may be condemned by now.
                     keys.update(written)
@@ -444,7 +434,7 @@ class GcGuard:
                     # A change between the two readings is handled like a sweep before them.
                     before = state
                     continue
-                self._renew(self._heads(keys), state.grace / 2)
+                self._renew(self._for_each(self._store.head, keys), state.grace / 2)
                 return
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
@@ -461,28 +451,23 @@ class GcGuard:
         if not keys:
             return {}
         with self._lock:
-            self._begin()
-            while True:
+            while self.begin():
                 state = self._state
-                if state.never_ran:
-                    return None
                 if state.phase is Phase.SWEEPING:
                     self._await_sweep()
                     continue
-                found = zip(
-                    keys,
-                    self._for_each(partial(contract.find_info, self._store), keys),
-                    strict=True,
-                )
-                infos = {key: info for key, info in found if info is not None}
+                found = self._for_each(partial(contract.find_info, self._store), keys)
+                infos = {key: info for key, info in found.items() if info is not None}
                 # The objects were looked up after the state was read and before they are kept. If a
                 # sweep deleted one of them meanwhile, it has changed the state.
                 if not infos or state.phase is not Phase.CONDEMNED or self._keep(state, set(infos)):
                     self._renew(infos, state.grace / 2)
                     return {key: info.size for key, info in infos.items()}
+            return None
 
-    def _is_stale(self, read_at: float) -> bool:
-        return self._monotonic() - read_at > MAX_STATE_AGE
+    def _is_stale(self) -> bool:
+        """Return whether the state was read so long ago that it must be read again."""
+        return self._read_at is not None and self._monotonic() - self._read_at > MAX_STATE_AGE
 
     def _read(self) -> GcState:
         started = self._monotonic()
@@ -527,14 +512,6 @@ class GcGuard:
         now = self._read()
         return (now.phase, now.epoch) == (state.phase, state.epoch)
 
-    def _heads(self, keys: Collection[str]) -> dict[str, ObjectInfo]:
-        """Return the store's metadata of each object.
-
-        Raises:
-            Swept: an object is gone.
-        """
-        return dict(zip(keys, self._for_each(self._store.head, keys), strict=True))
-
     def _renew(self, infos: Mapping[str, ObjectInfo], limit: timedelta) -> None:
         """Give objects that are older than `limit` a new modification time."""
         if not infos:
@@ -558,13 +535,18 @@ class GcGuard:
         with suppress(PermissionDenied):
             renew(self._store, key, aside=gc_protocol.REFRESHING + self._new_id().hex())
 
-    def _for_each(self, function: Callable[[A], B], items: Collection[A]) -> list[B]:
+    def _for_each(self, function: Callable[[str], T], keys: Collection[str]) -> dict[str, T]:
+        """Call a function for each key, several at a time; return the results by key.
+
+        Raises:
+            Swept: an object is gone.
+        """
         try:
-            if len(items) == 1:
-                return [function(item) for item in items]
+            if len(keys) == 1:
+                return {key: function(key) for key in keys}
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(PARALLELISM) as pool:
-                return list(pool.map(function, items))
+                return dict(zip(keys, pool.map(function, keys), strict=True))
         except ObjectNotFound:
             raise Swept(self._store.uri) from None
