@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from heapq import heappop, heappush
-from itertools import islice
+from itertools import chain
 from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
@@ -25,13 +25,9 @@ from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore, get_parent
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.view import (
-    View,
-    commit_at,
-    no_such_path,
-    resolve_ref,
-    view_of_branch,
-)
+from lakecli.repository.reading import view as views
+from lakecli.repository.reading.view import View
+from lakecli.stores.streams import batches
 
 PAGE: Final = 1 << 17
 """Maximum number of items that one walk handles together."""
@@ -82,7 +78,7 @@ def annotate(
         NotFound: the ref does not exist, or nothing is at or below the path.
     """
     with repository.lake.kv.read() as txn:
-        commit = commit_at(repository, txn, ref)
+        commit = views.commit_at(repository, txn, ref)
         view = View(repository, txn, commit, (), ref)
         listed = _list(view, path, recursive=recursive)
         first = next(listed, None)
@@ -91,7 +87,7 @@ def annotate(
         refs = repository.refs(txn)
         items = Items(path, is_grouped=not recursive)
         walk = _AncestorWalk(repository, refs, items, first_parent=first_parent)
-        yield _annotations(walk, commit, first, listed)
+        yield _annotations(walk, commit, listed if first is None else chain([first], listed))
 
 
 def last_changes(
@@ -111,14 +107,14 @@ def last_changes(
 
 
 def _nothing_at(repository: Repository, txn: ReadTransaction, ref: str, path: bytes) -> NotFound:
-    branch = resolve_ref(repository, txn, ref).branch
+    branch = views.resolve_ref(repository, txn, ref).branch
     if branch is not None:
-        staged = view_of_branch(repository, txn, branch.name).staged(prefix=path)
+        staged = views.view_of_branch(repository, txn, branch.name).staged(prefix=path)
         if next(staged, None) is not None:
             uri = f"{repository.uri}/{branch.name}"
             hint = f"list uncommitted changes: `diff {uri}`"
             return NotFound(f"not committed yet: {uri}/{os.fsdecode(path)}", hint=hint)
-    return no_such_path(repository, ref, path)
+    return views.no_such_path(repository, ref, path)
 
 
 def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject | ListedPrefix]:
@@ -134,17 +130,12 @@ def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject 
 
 
 def _annotations(
-    walk: "_AncestorWalk",
-    commit: Commit,
-    first: ListedObject | ListedPrefix | None,
-    listed: Iterator[ListedObject | ListedPrefix],
+    walk: "_AncestorWalk", commit: Commit, listed: Iterator[ListedObject | ListedPrefix]
 ) -> Iterator[Annotation]:
-    page = [] if first is None else [first, *islice(listed, PAGE - 1)]
-    while page:
+    for page in batches(listed, PAGE):
         found = walk.run(commit, [item.path for item in page])
         for item in page:
             yield Annotation(item.path, isinstance(item, ListedPrefix), found[item.path])
-        page = list(islice(listed, PAGE))
 
 
 class _Pending(NamedTuple):

@@ -179,10 +179,8 @@ def _keep(repository: Repository, before: tuple[BisectVerdict, ...] | None, row:
     with repository.lake.kv.write() as txn:
         present = None if before is None else _load(txn, repository)
         if before is not None and (present is None or tuple(present[0]) != before):
-            raise LostRace(
-                f"another command went on with the bisect session of {repository.uri}",
-                hint=f"show where it stands: `bisect log {repository.uri}`",
-            )
+            what = f"another command went on with the bisect session of {repository.uri}"
+            raise LostRace(what, hint=f"show where it stands: `bisect log {repository.uri}`")
         txn.put(Table.META, _key(repository), json.dumps(fields).encode("ascii"))
     return session
 
@@ -194,10 +192,8 @@ def _load(txn: ReadTransaction, repository: Repository) -> _Row | None:
     try:
         fields = _RECORD.read(json.loads(data))
     except (Invalid, ValueError) as error:
-        raise IntegrityError(
-            f"the bisect session of {repository.uri} is damaged: {error}",
-            hint=f"end it: `bisect reset {repository.uri}`",
-        ) from None
+        what = f"the bisect session of {repository.uri} is damaged: {error}"
+        raise IntegrityError(what, hint=f"end it: `bisect reset {repository.uri}`") from None
     return tuple(fields["said"]), fields["is_old_new"]
 
 

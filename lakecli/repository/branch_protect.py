@@ -65,10 +65,8 @@ def delete(repository: Repository, pattern: str, *, who: str) -> PolicyRecord:
     document = re.sub(rf"(?m)^{re.escape(_block(pattern))}\n?", "", present.document, count=1)
     left = [each for each in rules if not _is_of(each, pattern)]
     if document == present.document or list(parse_policy(document).rules) != left:
-        raise Refused(
-            f"the rule for {pattern!r} is not one that `branch-protect add` writes",
-            hint=f"edit the document by hand: `policy edit {repository.uri}`",
-        )
+        what = f"the rule for {pattern!r} is not one that `branch-protect add` writes"
+        raise Refused(what, hint=f"edit the document by hand: `policy edit {repository.uri}`")
     return _set(repository, present, document.rstrip("\n") + "\n" if document else "", who)
 
 

@@ -12,16 +12,8 @@ from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import (
-    UNCHANGED,
-    NewAttributes,
-    Parts,
-    Stager,
-    batches_of,
-    claimed_batches,
-    new_on,
-    remove_unchanged,
-)
+from lakecli.repository.staged import stager as stagers
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager
 
 
 def cp(
@@ -50,7 +42,7 @@ def cp(
     assert value is not None
     changed = attributes.apply(value)
     copies = claim_values(repository, [(path, changed)])
-    Stager(repository, branch).write(new_on(repository, branch, copies), kind="cp")
+    Stager(repository, branch).write(stagers.new_on(repository, branch, copies), kind="cp")
     return entry
 
 
@@ -83,18 +75,18 @@ def cp_tree(
     stager = Stager(repository, branch)
     count = 0
     with open_view(repository, source_ref) as view:
-        for batch in claimed_batches(view, below, target):
+        for batch in stagers.claimed_batches(view, below, target):
             copies = [(target + old[len(below) :], value) for old, value in batch]
             if attributes != UNCHANGED:
                 changed = [(new, attributes.apply(value)) for new, value in copies]
                 copies = claim_values(repository, changed)
-            stager.write(new_on(repository, branch, copies), kind="cp")
+            stager.write(stagers.new_on(repository, branch, copies), kind="cp")
             count += len(batch)
         if count and delete:
             with open_view(repository, branch) as there:
-                for found in batches_of(there, target):
+                for found in stagers.batches_of(there, target):
                     more = [each for each in found if not view.find(below + each[0][len(target) :])]
-                    remove_unchanged(stager, there, branch, more, "cp")
+                    stagers.remove_unchanged(stager, there, branch, more, "cp")
     if not count:
         raise no_such_path(repository, source_ref, below)
     return count
@@ -118,7 +110,7 @@ def update_metadata(
     check_branch(repository, branch)
     ordered = sorted(set(paths))
 
-    def plan(view: View) -> tuple[Parts, None]:
+    def plan(view: View) -> tuple[stagers.Parts, None]:
         changes = []
         for path in ordered:
             value = view.find(path)

@@ -17,7 +17,6 @@ of a move is undone in its own repository.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
 
@@ -30,8 +29,6 @@ from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import uploaded_changes
 from lakecli.repository.reading import addresses, contents
-from lakecli.repository.reading.addresses import Trust, bucket_of, is_external, lies_below, place_of
-from lakecli.repository.reading.contents import damaged, digest_of, gone, read_object
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import (
@@ -45,19 +42,15 @@ from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.contract import BucketNotFound, ObjectStore
-from lakecli.stores.streams import PieceReader
+from lakecli.stores.streams import PieceReader, batches
 from lakecli.stores.uri import is_local
 
 BATCH: Final = 1_024
 """Number of objects that are made durable and staged together."""
 
 _OF_ONE_OBJECT: Final = (
-    errors.PermissionDenied,
-    errors.Unreachable,
-    errors.NotFound,
-    errors.IntegrityError,
-    errors.UsageError,
-    errors.Refused,
+    *(errors.PermissionDenied, errors.Unreachable, errors.NotFound),
+    *(errors.IntegrityError, errors.UsageError, errors.Refused),
 )
 """Errors that may concern one object only."""
 
@@ -162,8 +155,7 @@ def cp_tree_across(
             check_path(to + old[len(below) :])
         across = Across(source.repository, target.repository, parallelism, progress)
         report = across.report
-        records = view.scan(prefix=below)
-        while batch := list(islice(records, BATCH)):
+        for batch in batches(view.scan(prefix=below), BATCH):
             done = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
             new = new_on(target.repository, target.ref, uploaded_changes(changes))
@@ -172,8 +164,7 @@ def cp_tree_across(
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
         if remover is not None and not report.failures:
-            records = view.scan(prefix=below)
-            while batch := list(islice(records, BATCH)):
+            for batch in batches(view.scan(prefix=below), BATCH):
                 remove_unchanged(remover, view, source.ref, batch, "mv")
     return report
 
@@ -188,10 +179,9 @@ def _stagers(
     """
     check_branch(target.repository, target.ref)
     stager = Stager(target.repository, target.ref)
-    if not moves:
-        return stager, None
-    check_branch(source.repository, source.ref)
-    return stager, Stager(source.repository, source.ref)
+    if moves:
+        check_branch(source.repository, source.ref)
+    return stager, Stager(source.repository, source.ref) if moves else None
 
 
 class Across:
@@ -275,13 +265,13 @@ class Across:
             OutsideAddress: the object is at an address that this user has not allowed.
         """
         entry = decode_entry(value)
-        if is_external(entry) and self._stays(entry):
+        if addresses.is_external(entry) and self._stays(entry):
             self._progress.advance(size=entry.size)
             return value, None
-        digest = digest_of(entry)
+        digest = contents.digest_of(entry)
         if digest is not None:
             return value, self._known(entry, digest)
-        if is_external(entry):
+        if addresses.is_external(entry):
             entry = contents.with_attributes(entry, *locate(self._source, entry))
         reader = PieceReader(self._pieces(entry))
         ingested = self.ingest.stream(cast("BinaryIO", reader))
@@ -300,14 +290,14 @@ class Across:
         own = self._target.record.storage_namespace
         within = (self._trust.namespace, own)
         if is_local(bucket):
-            if not is_local(own) or lies_below(bucket, key, within):
+            if not is_local(own) or addresses.lies_below(bucket, key, within):
                 return False
             wanted = self._trust.narrowest(bucket, key) or bucket
         else:
             if any(f"{bucket}/{key}".startswith(f"{each}/") for each in within):
                 return False  # garbage collection may delete objects in both namespaces
-            wanted = place_of(own, bucket, key)
-            if wanted == bucket_of(own):
+            wanted = addresses.place_of(own, bucket, key)
+            if wanted == addresses.bucket_of(own):
                 return False  # the target would have to read its whole bucket
             # The target may read no more than it needs, and no more than the source may.
             wanted = max(wanted, self._trust.narrowest(bucket, key) or "", key=len)
@@ -316,7 +306,7 @@ class Across:
         return True
 
     @cached_property
-    def _trust(self) -> Trust:
+    def _trust(self) -> addresses.Trust:
         return addresses.trust_of(self._source)
 
     def _known(self, entry: Entry, digest: str) -> Ingested:
@@ -331,7 +321,7 @@ class Across:
                 self.report.copied_by_store += 1
             self.ingest.written.add(key)
             return Ingested(digest, entry.size)
-        return self.ingest.known(read_object(self._source, entry), digest, entry.size)
+        return self.ingest.known(contents.read_object(self._source, entry), digest, entry.size)
 
     def _copied(self, store: ObjectStore, key: str, entry: Entry) -> bool:
         """Ask the store to copy an object; return whether it copied the object.
@@ -345,9 +335,9 @@ class Across:
         except BucketNotFound:
             raise
         except errors.NotFound as error:
-            raise gone(self._source.uri, store, key) from error
+            raise contents.gone(self._source.uri, store, key) from error
         if found.size != entry.size:
-            raise damaged(self._source.uri, store, key)
+            raise contents.damaged(self._source.uri, store, key)
         try:
             if copy_across(store, key, self._target.store, key):
                 return True
@@ -358,6 +348,6 @@ class Across:
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         """Yield the bytes of an object that is not named by its contents."""
-        for piece in read_object(self._source, entry):
+        for piece in contents.read_object(self._source, entry):
             self.ingest.workers.check()
             yield piece

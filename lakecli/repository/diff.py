@@ -7,11 +7,9 @@ from heapq import merge
 from typing import NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
+from lakecli.committed import merge_base, point_reads, tree_store
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare as compare_trees
-from lakecli.committed.merge_base import MergeBase
-from lakecli.committed.point_reads import find
-from lakecli.committed.tree_store import TreeStore
 from lakecli.refs.ref_store import get_parent
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.merge_points import find_merge_points
@@ -57,14 +55,14 @@ class TreesToCompare(NamedTuple):
         prefix: only paths that start with this prefix.
     """
 
-    base: MergeBase | None
+    base: merge_base.MergeBase | None
     left: MetarangeId
     right: MetarangeId
     prefix: bytes
 
 
 def compare_here(
-    trees: TreeStore, compared: TreesToCompare, start: bytes = b""
+    trees: tree_store.TreeStore, compared: TreesToCompare, start: bytes = b""
 ) -> Iterator[Difference]:
     """Yield the differences of trees in path order, computed by this process.
 
@@ -118,11 +116,11 @@ def diff_refs(
         left_tree = commit_at(repository, txn, left).metarange_id
         resolved = resolve_ref(repository, txn, right)
         between = compare(TreesToCompare(None, left_tree, resolved.commit.metarange_id, prefix))
-        if not (resolved.staging and resolved.steps):
+        if resolved.staging and resolved.steps:
+            with open_view(repository, right) as view:
+                yield _with_staging(view, left_tree, between, prefix=prefix)
+        else:
             yield between
-            return
-        with open_view(repository, right) as view:
-            yield _with_staging(view, left_tree, between, prefix=prefix)
 
 
 def _with_staging(
@@ -139,6 +137,6 @@ def _with_staging(
                 yield item
             continue
         covered = path
-        difference = compare_staged(path, find(trees, left_tree, path), value)
+        difference = compare_staged(path, point_reads.find(trees, left_tree, path), value)
         if difference is not None:
             yield difference

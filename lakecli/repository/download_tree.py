@@ -11,8 +11,10 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -26,20 +28,17 @@ from lakecli.repository.download import ACTIONS, DEFAULTS, Downloader, DownloadO
 from lakecli.repository.reading.addresses import is_external, real_path, remembered
 from lakecli.repository.reading.contents import content_digest
 from lakecli.repository.reading.view import View, no_such_path, open_view
-from lakecli.repository.transfer.destination import (
-    ENDS_ALL,
-    Destination,
-    FileStamp,
-    UnsafeName,
-    UnwritableFile,
-    is_marker,
-)
+from lakecli.repository.transfer import destination as destinations
+from lakecli.repository.transfer.destination import Destination, FileStamp
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
 from lakecli.repository.transfer.walk import AscendingNames, LinkPolicy, walk
 from lakecli.stores.contract import BucketNotFound
+from lakecli.stores.streams import batches
 from lakecli.stores.uri import is_local
+
+_OF_ONE_OBJECT: Final = (errors.NotFound, errors.IntegrityError, errors.UsageError, errors.Refused)
 
 LOOK_AHEAD: Final = 1_024
 """Number of objects that are reported to the progress together."""
@@ -98,10 +97,8 @@ def download_tree(
         surplus = _Surplus.of(view, below, target, options)
         count = len(surplus.files)
         if listed is None and options.max_delete is not None and count > options.max_delete:
-            raise errors.Refused(
-                f"{count:,} files would be deleted, more than {options.max_delete:,}",
-                hint="list them: `listed=LIST.append`",
-            )
+            what = f"{count:,} files would be deleted, more than {options.max_delete:,}"
+            raise errors.Refused(what, hint="list them: `listed=LIST.append`")
         download = _TreeDownload(view, below, destination, options, listed)
         return download.run(names, target, surplus)
 
@@ -158,8 +155,8 @@ class _TreeDownload:
         if self._listed is None:
             self._workers.for_each(self._selected(records), self._one)
         else:
-            while batch := list(islice(records, LOOK_AHEAD)):
-                self._workers.for_each(self._selected(iter(batch)), self._one)
+            for batch in batches(records, LOOK_AHEAD):
+                self._workers.for_each(self._selected(batch), self._one)
                 self._list_steps(self._listed)
         if surplus.files and not self._has_failed:
             self._delete(target, surplus.files)
@@ -170,7 +167,7 @@ class _TreeDownload:
 
     def _list_steps(self, listed: Listed) -> None:
         """List the steps of a dry run since the last call, in path order."""
-        for step in sorted(self._steps, key=lambda step: step.path):
+        for step in sorted(self._steps, key=attrgetter("path")):
             listed(step)
         self._steps.clear()
 
@@ -195,25 +192,26 @@ class _TreeDownload:
 
     def _delete(self, target: Path, files: Sequence[tuple[bytes, FileStamp]]) -> None:
         """Delete unchanged files and emptied directories; then download the blocked objects."""
-        view, below = self._view, self._below
+
+        def keeps(directory: bytes) -> bool:
+            return self._view.find(self._below + directory + b"/") is not None
+
         for name, seen in files:
             if self._listed is not None:
                 path = os.fsencode(target / os.fsdecode(name))
                 self._steps.append(PathStep(PathAction.DELETED, path, seen.size))
                 continue
             try:
-                self._report.deleted += self._destination.delete(
-                    name, seen=seen, keeps=lambda each: view.find(below + each + b"/") is not None
-                )
+                self._report.deleted += self._destination.delete(name, seen=seen, keeps=keeps)
             except errors.LakeError as error:
-                self._report.failures.append((below + name, error.message))
+                self._report.failures.append((self._below + name, error.message))
         self._surplus = _Surplus([], [])
-        self._workers.for_each(sorted(self._waiting, key=lambda item: item[0]), self._one)
+        self._workers.for_each(sorted(self._waiting, key=itemgetter(0)), self._one)
 
-    def _selected(self, records: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
+    def _selected(self, records: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Entry]]:
         """Yield the selected objects; report their number and size to the progress in batches."""
         selection, below = self._options.selection, len(self._below)
-        while batch := list(islice(records, LOOK_AHEAD)):
+        for batch in batches(records, LOOK_AHEAD):
             selected = []
             for path, value in batch:
                 if is_own(path[below:]):
@@ -237,24 +235,18 @@ class _TreeDownload:
         path, entry = item
         name = path[len(self._below) :]
         try:
-            if is_marker(name, entry.size):
+            if destinations.is_marker(name, entry.size):
                 if name and self._listed is None:
                     self._destination.make_directory(name[:-1])
                 return
             self._write_unless_there(path, name, entry)
-        except ENDS_ALL:
+        except destinations.ENDS_ALL:
             raise
-        except (
-            UnwritableFile,
-            errors.NotFound,
-            errors.IntegrityError,
-            errors.UsageError,
-            errors.Refused,
-        ) as error:
+        except (destinations.UnwritableFile, *_OF_ONE_OBJECT) as error:
             # Without the namespace's own bucket, every object fails; another bucket affects few.
             if isinstance(error, BucketNotFound) and not is_external(entry):
                 raise
-            if isinstance(error, UnsafeName) and self._surplus.blocks(name):
+            if isinstance(error, destinations.UnsafeName) and self._surplus.blocks(name):
                 self._put_off(item)
             else:
                 self._fail(path, error.message)
@@ -343,14 +335,12 @@ class _Surplus(NamedTuple):
                 continue
             if not options.selection.takes(name):
                 continue
-            try:
+            with suppress(FileNotFoundError):
                 status = os.lstat(each.path)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISDIR(status.st_mode):
-                found.failures.append((each.path, each.problem or "cannot be read"))
-            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-                found.files.append((name, FileStamp.of(status)))
+                if stat.S_ISDIR(status.st_mode):
+                    found.failures.append((each.path, each.problem or "cannot be read"))
+                elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    found.files.append((name, FileStamp.of(status)))
         if found.files and not objects.any:
             raise errors.Refused(
                 f"there is no object below {view.repository.uri}/{view.name}/{os.fsdecode(below)}, "
@@ -361,18 +351,13 @@ class _Surplus(NamedTuple):
 
     def blocks(self, name: bytes) -> bool:
         """Return whether one of the files is in the way of an object: above or below its path."""
-        at = name.find(b"/")
-        while at != -1:
-            if self._has(name[:at], name[:at]):
-                return True
-            at = name.find(b"/", at + 1)
-        return self._has(name + b"/", name + b"0")  # "0" is the byte after the slash
+        above = (name[:at] for at, byte in enumerate(name) if byte == ord("/"))
+        is_below = self._has(name + b"/", name + b"0")  # "0" is the byte after the slash
+        return is_below or any(self._has(each, each) for each in above)
 
     def _has(self, first: bytes, last: bytes) -> bool:
-        at = bisect_left(self.files, first, key=lambda item: item[0])
-        if at == len(self.files):
-            return False
-        return self.files[at][0] == first or self.files[at][0] < last
+        at = bisect_left(self.files, first, key=itemgetter(0))
+        return any(name == first or name < last for name, _ in self.files[at : at + 1])
 
 
 def _check_unneeded(repository: Repository, target: Path) -> None:

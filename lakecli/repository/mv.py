@@ -70,12 +70,12 @@ def mv_tree(
     return count
 
 
+_Place = tuple[str, bytes]
+"""A branch, and a directory with its trailing slash."""
+
+
 def _move(
-    stager: Stager,
-    view: View,
-    batch: Sequence[Change],
-    source: tuple[str, bytes],
-    target: tuple[str, bytes],
+    stager: Stager, view: View, batch: Sequence[Change], source: _Place, target: _Place
 ) -> int:
     """Move records from one directory of a branch to another; return their number.
 

@@ -271,10 +271,10 @@ class Fetching:
     def _keep(self, refs: Iterable[RemoteRef]) -> None:
         repository = self._repository
         with repository.lake.kv.write() as txn:
+            refs_here = repository.refs(txn)
             for ref in refs:
                 tracking.track(txn, repository, ref)
                 self._named.update(move.pack for move in ref.moves if move.pack)
-                refs_here = repository.refs(txn)
                 if ref.commit_id is not None and ref.kind is RefKind.BRANCH:
                     refs_here.put_branch(Branch(ref.name, ref.commit_id, _NO_STAGING))
                 elif ref.commit_id is not None:
@@ -282,7 +282,7 @@ class Fetching:
 
     def _make_default(self) -> None:
         """Create the default branch, which was never pushed, at the initial commit."""
-        branch = Branch(self._repository.record.default_branch, self._first, _NO_STAGING)
+        branch = Branch(self._default[1], self._first, _NO_STAGING)
         with self._repository.lake.kv.write() as txn:
             self._repository.refs(txn).put_branch(branch)
 

@@ -33,6 +33,7 @@ from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_take_over
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
 from lakecli.staging import area
+from lakecli.stores.streams import batches
 
 MAX_LISTED: Final = 100
 """Maximum number of listed problems of one kind."""
@@ -79,14 +80,10 @@ class NotDumped(Refused):
 
     def __init__(self, lost: Sequence[LostItem]) -> None:
         kinds = sorted({each.loss for each in lost})
-        super().__init__(
-            f"a refs dump would lose {len(lost)} things: "
-            + ", ".join(f"{each.loss}: {each.what}" for each in lost[:5])
-            + (", …" if lost[5:] else ""),
-            hint=_HINTS[kinds[0]]
-            if len(kinds) == 1
-            else f"to dump anyway, leave out {', '.join(kinds)}",
-        )
+        shown = ", ".join(f"{each.loss}: {each.what}" for each in lost[:5])
+        shown += ", …" if lost[5:] else ""
+        hint = f"to dump anyway, leave out {', '.join(kinds)}" if kinds[1:] else _HINTS[kinds[0]]
+        super().__init__(f"a refs dump would lose {len(lost)} things: {shown}", hint=hint)
         self.lost = tuple(lost)
 
 
@@ -130,7 +127,8 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         lost += _uncommitted(txn, refs.iter_branches())
         lost += _unpushed(txn, repository, heads, RefKind.BRANCH)
         lost += _unpushed(txn, repository, tags, RefKind.TAG)
-        lost += _odd_paths(repository, refs, [*heads.items(), *tags.items()])
+        odd = _odd_paths(repository, refs, [*heads.items(), *tags.items()])
+        lost += islice(odd, MAX_LISTED)
         refused = [each for each in lost if each.loss not in leave_out]
         if refused:
             raise NotDumped(refused)
@@ -177,16 +175,11 @@ def _unpushed(
     Refs that are not in the bucket are removed from `refs`.
     """
     tracking = repository.tracking(txn)
-    lost = []
-    for name, commit_id in list(refs.items()):
-        there = tracking.position(kind, name)
-        if there == commit_id:
-            continue
-        lost.append(LostItem(Loss.UNPUSHED, f"{kind} {name}"))
-        if there is None:
-            del refs[name]
-        else:
-            refs[name] = there
+    there = {name: tracking.position(kind, name) for name in refs}
+    lost = [LostItem(Loss.UNPUSHED, f"{kind} {name}") for name in refs if refs[name] != there[name]]
+    present = {name: commit_id for name, commit_id in there.items() if commit_id is not None}
+    refs.clear()
+    refs.update(present)
     return lost
 
 
@@ -195,7 +188,6 @@ def _odd_paths(
 ) -> Iterator[LostItem]:
     """Yield paths of branches and tags that are not UTF-8; each range is read once."""
     done = set()
-    found = 0
     for name, commit_id in heads:
         tree = refs.get_commit(commit_id).metarange_id
         for record in repository.trees.metarange(tree).records():
@@ -205,12 +197,9 @@ def _odd_paths(
             table = repository.trees.table(record)
             for number in range(table.block_count):
                 keys = table.block(number).keys
-                if _is_utf8(b"\n".join(keys)):
-                    continue
-                for key in keys:
-                    if not _is_utf8(key) and found < MAX_LISTED:
-                        found += 1
-                        yield LostItem(Loss.PATHS, f"{name}: {key!r}")
+                if not _is_utf8(b"\n".join(keys)):
+                    odd = (key for key in keys if not _is_utf8(key))
+                    yield from (LostItem(Loss.PATHS, f"{name}: {key!r}") for key in odd)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -246,36 +235,17 @@ _RANGE_RECORDS: Final = 20_000
 _PACKAGE: Final = "io.treeverse.lakefs.graveler"
 
 
-_PAIR: Final = {"key": "STRING", "value": "STRING"}
-_SCHEMAS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
-    "branch": (
-        "BranchData",
-        {
-            "id": "STRING",
-            "commit_id": "STRING",
-            "staging_token": "STRING",
-            "sealed_tokens": "STRING*",
-            "hidden": "BOOL",
-        },
-    ),
-    "commit": (
-        "CommitData",
-        {
-            "id": "STRING",
-            "committer": "STRING",
-            "message": "STRING",
-            "creation_date": ".google.protobuf.Timestamp",
-            "meta_range_id": "STRING",
-            "metadata": f".{_PACKAGE}.CommitData.MetadataEntry*",
-            "parents": "STRING*",
-            "version": "INT32",
-            "generation": "INT32",
-        },
-    ),
-    "tag": ("TagData", {"id": "STRING", "commit_id": "STRING"}),
+_COMMIT: Final = (
+    "id committer message creation_date:.google.protobuf.Timestamp meta_range_id "
+    f"metadata*:.{_PACKAGE}.CommitData.MetadataEntry parents* version:INT32 generation:INT32"
+)
+_SCHEMAS: Final = {
+    "branch": ("BranchData", "id commit_id staging_token sealed_tokens* hidden:BOOL"),
+    "commit": ("CommitData", _COMMIT),
+    "tag": ("TagData", "id commit_id"),
 }
-"""For each list, the name and the fields of its message. The type of a field is a type of protobuf,
-or the name of a message, which begins with a dot. A star marks a repeated field."""
+"""For each list, the name and the fields of its message. A star marks a repeated field. The type of
+a field is STRING, or follows the colon. The name of a message begins with a dot."""
 
 
 def write_dump(
@@ -323,8 +293,7 @@ def _write(
         metaranges.WRITER_PROPERTY: metaranges.WRITER,
     }
     ranges: list[tuple[bytes, bytes]] = []
-    remaining = iter(records)
-    while part := list(islice(remaining, _RANGE_RECORDS)):
+    for part in batches(records, _RANGE_RECORDS):
         table = TableWriter(properties=properties | {"type": b"ranges"})
         keys, values = zip(*part, strict=True)
         table.add_many(keys, values)
@@ -340,29 +309,27 @@ def _write(
     return tree
 
 
-def _schema_definition(name: str, fields: Mapping[str, str]) -> bytes:
+def _schema_definition(name: str, fields: str) -> bytes:
     """Return the descriptor of a message as JSON, in the form that protobuf writes."""
-    descriptor: dict[str, Any] = {"name": name, "field": _describe(fields)}
+    descriptor: dict[str, Any] = {"name": name, "field": list(_describe(fields))}
     if "metadata" in fields:
-        entry = {"name": "MetadataEntry", "field": _describe(_PAIR), "options": {"mapEntry": True}}
+        pair = list(_describe("key value"))
+        entry = {"name": "MetadataEntry", "field": pair, "options": {"mapEntry": True}}
         descriptor["nestedType"] = [entry]
     return json.dumps(descriptor).encode()
 
 
-def _describe(fields: Mapping[str, str]) -> list[dict[str, object]]:
-    described: list[dict[str, object]] = []
-    for number, (name, written) in enumerate(fields.items(), 1):
-        type_ = written.removesuffix("*")
+def _describe(fields: str) -> Iterator[dict[str, object]]:
+    for number, field in enumerate(fields.split(), 1):
+        written, _, type_ = field.partition(":")
+        name = written.removesuffix("*")
         is_message = type_.startswith(".")
         words = name.title().replace("_", "")
-        described.append(
-            {
-                "name": name,
-                "number": number,
-                "label": "LABEL_OPTIONAL" if written == type_ else "LABEL_REPEATED",
-                "type": "TYPE_MESSAGE" if is_message else f"TYPE_{type_}",
-                **({"typeName": type_} if is_message else {}),
-                "jsonName": words[0].lower() + words[1:],
-            }
-        )
-    return described
+        yield {
+            "name": name,
+            "number": number,
+            "label": "LABEL_OPTIONAL" if written == name else "LABEL_REPEATED",
+            "type": "TYPE_MESSAGE" if is_message else f"TYPE_{type_ or 'STRING'}",
+            **({"typeName": type_} if is_message else {}),
+            "jsonName": words[0].lower() + words[1:],
+        }

@@ -42,11 +42,10 @@ def rm_paths(
         NotFound: no such branch; or with `must_exist` no such object.
     """
     check_branch(repository, branch)
-    present: list[bytes] = []
-    absent: list[bytes] = []
     with open_view(repository, branch) as view:
-        for path in sorted(set(paths)):
-            (absent if view.find(path) is None else present).append(path)
+        wanted = {path: view.find(path) is not None for path in sorted(set(paths))}
+    present = [path for path, is_there in wanted.items() if is_there]
+    absent = [path for path, is_there in wanted.items() if not is_there]
     if absent and must_exist:
         raise _not_there(repository, branch, absent)
     if present:
@@ -94,10 +93,8 @@ def rm_trees(
             continue  # it is below another path
         done.append(path)
         with open_view(repository, branch) as view:
-            count += sum(
-                remove_unchanged(stager, view, branch, batch, "rm")
-                for batch in batches_of(view, path)
-            )
+            for batch in batches_of(view, path):
+                count += remove_unchanged(stager, view, branch, batch, "rm")
     return count
 
 
@@ -109,14 +106,10 @@ def _stager(repository: Repository, branch: str, listed: Listed | None) -> Stage
 
 def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:
     if len(paths) == 1:
-        return no_such_path(
-            repository, branch, paths[0], near=find_nearest(repository, branch, paths[0])
-        )
-    return NotFound(
-        f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed",
-        hint="remove the others: `must_exist=False`",
-        paths=paths,
-    )
+        near = find_nearest(repository, branch, paths[0])
+        return no_such_path(repository, branch, paths[0], near=near)
+    what = f"no objects at {len(paths)} paths of {repository.uri}/{branch}; nothing was removed"
+    return NotFound(what, hint="remove the others: `must_exist=False`", paths=paths)
 
 
 def find_nearest(repository: Repository, branch: str, path: bytes) -> bytes | None:

@@ -164,15 +164,10 @@ def running(
     with repository.lake.kv.read() as txn:
         check_clean(view_of_branch(repository, txn, options.destination))
     _remove_left(repository, options.branch)
-    run = JobRun(
-        run_id,
-        options.branch or f"run-{run_id[:12]}",
-        options.destination,
-        runtime.now(),
-        options.committer,
-        options.message or f"Run {run_id}",
-        *options[4:],
-    )
+    given = options._asdict()
+    given["branch"] = options.branch or f"run-{run_id[:12]}"
+    given["message"] = options.message or f"Run {run_id}"
+    run = JobRun(id=run_id, began=runtime.now(), **given)
     with _locked(own, run, is_new=True) as (run, lock):
         opened = OpenRun(own, run, lock)
         opened.set()
@@ -249,11 +244,11 @@ def find(repository: Repository, branch: str) -> JobRun:
     Raises:
         NotFound: no run has that branch.
     """
-    for run in iter_runs(repository):
-        if run.branch == branch:
-            return run
-    hint = f"list them: `run list {repository.uri}`"
-    raise NotFound(f"no run has the branch {branch} in {repository.uri}", hint=hint)
+    run = next((each for each in iter_runs(repository) if each.branch == branch), None)
+    if run is None:
+        hint = f"list them: `run list {repository.uri}`"
+        raise NotFound(f"no run has the branch {branch} in {repository.uri}", hint=hint)
+    return run
 
 
 def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:
@@ -322,11 +317,8 @@ def _key(repository: Repository, run: JobRun) -> bytes:
 
 def _load(data: bytes) -> JobRun:
     fields = json.loads(data)
-    return JobRun(**fields)._replace(
-        began=datetime.fromtimestamp(fields["began"], UTC),
-        job=tuple(fields["job"]),
-        checks=tuple(fields["checks"]),
-    )
+    fields |= {name: tuple(fields[name]) for name in ("job", "checks")}
+    return JobRun(**fields | {"began": datetime.fromtimestamp(fields["began"], UTC)})
 
 
 def _lock_path(repository: Repository, run: JobRun) -> Path:
@@ -355,10 +347,8 @@ def _locked(
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LostRace(
-                f"the run on {run.branch} is under way in another process",
-                hint=f"see: `run list {repository.uri}`",
-            ) from None
+            what = f"the run on {run.branch} is under way in another process"
+            raise LostRace(what, hint=f"see: `run list {repository.uri}`") from None
         with repository.lake.kv.read() as txn:
             row = txn.get(Table.META, _key(repository, run))
         if row is None and not is_new:

@@ -62,10 +62,8 @@ def status(repository: Repository, branch: str | None = None) -> Iterator[Branch
         NotFound: no such branch.
     """
     with repository.lake.kv.read() as txn:
-        if branch is not None:
-            yield _status(txn, repository, branch_at(repository, txn, branch))
-            return
-        for each in repository.refs(txn).iter_branches():
+        one = () if branch is None else (branch_at(repository, txn, branch),)
+        for each in one or repository.refs(txn).iter_branches():
             yield _status(txn, repository, each)
 
 

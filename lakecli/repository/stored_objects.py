@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
+from hashlib import file_digest
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -167,9 +169,9 @@ def check_object(store: ObjectStore, key: str, progress: Progress = NO_PROGRESS)
                 progress.advance(size=len(piece))
     except LakeError as error:
         return Hashed(key, f"cannot be read: {error.message}", size)
-    if hasher.hexdigest() != data_digest(key):
-        return Hashed(key, f"its bytes have another BLAKE3: {hasher.hexdigest()}", size)
-    return Hashed(key, None, size)
+    digest = hasher.hexdigest()
+    is_intact = digest == data_digest(key)
+    return Hashed(key, None if is_intact else f"its bytes have another BLAKE3: {digest}", size)
 
 
 def is_old_key(key: str) -> bool:
@@ -278,15 +280,17 @@ def _copies_of_table(
     """
     cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
     yield cached.read_bytes, "the cache"
-    for place in places:
-        if "://" not in place:
-            for file in (Path(place) / SSTABLES / table_id, Path(place) / table_id):
-                yield file.read_bytes, str(file)
-    for place in places:
-        if "://" in place:
-            store = repository.lake.runtime.open_store(place, "")
-            key = SSTABLES + table_id
-            yield partial(get_bounded, store, key, MAX_TABLE_SIZE), f"{store.uri}/{key}"
+    for place in filterfalse(_is_uri, places):
+        for file in (Path(place) / SSTABLES / table_id, Path(place) / table_id):
+            yield file.read_bytes, str(file)
+    for place in filter(_is_uri, places):
+        store = repository.lake.runtime.open_store(place, "")
+        key = SSTABLES + table_id
+        yield partial(get_bounded, store, key, MAX_TABLE_SIZE), f"{store.uri}/{key}"
+
+
+def _is_uri(place: str) -> bool:
+    return "://" in place
 
 
 def repair_data(
@@ -329,9 +333,7 @@ def _find_copies(
     for digest, path in _candidates(repository, left, wanted, places):
         if digest in left and _digest_of_file(path) == digest:
             yield left.pop(digest), Copy(partial(open, path, "rb"), os.fsdecode(path))
-    for place in places:
-        if "://" not in place:
-            continue
+    for place in filter(_is_uri, places):
         store = repository.lake.runtime.open_store(place, "")
         for digest, key in list(left.items()):
             if check_object(store, key).what is None:
@@ -358,9 +360,7 @@ def _candidates(
         remembered = list(file_digests.find_files(txn, left))
     yield from remembered
     sizes = {wanted[key] for key in left.values()}
-    for place in places:
-        if "://" in place:
-            continue
+    for place in filterfalse(_is_uri, places):
         for found in walk(os.fsencode(place), LinkPolicy.SKIP):
             if found.problem is not None or not left:
                 continue
@@ -373,14 +373,11 @@ def _candidates(
 
 def _digest_of_file(path: bytes) -> str | None:
     """Return the BLAKE3 of a file, or ``None`` if it cannot be read."""
-    hasher = blake3()
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - the path is bytes
-            while piece := file.read(_PIECE):
-                hasher.update(piece)
+            return file_digest(file, blake3).hexdigest()  # type: ignore[arg-type]
     except OSError:
         return None
-    return hasher.hexdigest()
 
 
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:

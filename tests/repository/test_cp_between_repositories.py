@@ -204,7 +204,7 @@ def test_the_store_copies_where_it_can(
 
     monkeypatch.setattr(cp_between_repositories, "can_copy", lambda *_: True)
     monkeypatch.setattr(cp_between_repositories, "copy_across", copy)
-    monkeypatch.setattr(cp_between_repositories, "read_object", None)  # nothing is read here
+    monkeypatch.setattr("lakecli.repository.reading.contents.read_object", None)  # none is read
     source.store.put(entry_of(b"2").physical_address, b"longer", ANY)
     source.store.delete([entry_of(b"1").physical_address])
     report = cp_tree_across(
