@@ -251,9 +251,9 @@ def rename(
             after = operation_log.new_branch(txn, repository, new_name, before.commit_id)
             ends = ((before, None), (None, after))
             changes = [operation_log.change_ref(txn, repository, *each) for each in ends]
-            unsent_moves.append_moves(
-                txn, repository, kind=unsent_moves.RENAME, refs=changes, sealed=before.tokens
-            )
+            kind, sealed = unsent_moves.RENAME, before.tokens
+            log = operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
+            unsent_moves.note(txn, repository, log)
         return after
 
     repository.lake.runtime.on_step("rename")

@@ -62,8 +62,8 @@ def append(
     """Append an operation to the log, in the transaction that makes its changes.
 
     The operation has the date of this machine's clock and the command line of `Runtime.command`. A
-    command that moves refs calls `lakecli.repository.journal.unsent_moves.append_moves` instead. If
-    the move was already made in the bucket, call `drop_notes` of that module afterwards.
+    command that moves refs calls `lakecli.repository.journal.unsent_moves.note` afterwards or, if
+    the move was already made in the bucket, `drop_notes`.
 
     Args:
         sealed: staging tokens that the operation owns until it expires.
@@ -222,13 +222,8 @@ def is_built_from(present: Branch, head: CommitId, sealed: Sequence[StagingToken
 
     Tokens that were sealed later are newer, so the commit's tokens must still be the oldest.
     """
-    newer = newer_than(present, sealed)
+    newer = present.sealed_tokens[: len(present.sealed_tokens) - len(sealed)]
     return present.commit_id == head and (*newer, *sealed) == present.sealed_tokens
-
-
-def newer_than(branch: Branch, sealed: Sequence[StagingToken]) -> tuple[StagingToken, ...]:
-    """Return a branch's sealed tokens that are newer than `sealed`, its oldest sealed tokens."""
-    return branch.sealed_tokens[: len(branch.sealed_tokens) - len(sealed)]
 
 
 def follow_head(txn: WriteTransaction, branch: Branch, *, since: CommitId | None = None) -> None:

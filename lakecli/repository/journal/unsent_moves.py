@@ -17,7 +17,7 @@ a move is not sent, either. Instead the ref is held: it does not follow the buck
 there again.
 
 Each function that moves a ref here also updates its note, in the same transaction. It calls
-`append_moves` or `note` if the ref moves here first, `drop_notes` if the bucket already has the
+`move_ref` or `note` if the ref moves here first, `drop_notes` if the bucket already has the
 move, and `extend` for a commit that lands without automatic sharing. A new ref has no note to
 delete.
 
@@ -30,12 +30,12 @@ delete.
                                                             ID of the ref's last move in the bucket
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from shlex import quote
 from typing import Any, Final
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.model import Branch, CommitId, RefKind, StagingToken
+from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.errors import LostRace
 from lakecli.kv.bucket import IntentStore, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -76,25 +76,7 @@ def move_ref(
     """
     change = operation_log.change_ref(txn, repository, before, after)
     sealed = before.tokens if isinstance(before, Branch) else ()
-    append_moves(txn, repository, kind=kind, refs=[change], sealed=sealed)
-
-
-def append_moves(
-    txn: WriteTransaction,
-    repository: Repository,
-    *,
-    kind: str,
-    refs: Sequence[RefChange],
-    sealed: Sequence[StagingToken] = (),
-) -> None:
-    """Append an operation that moves refs here first, and note the moves to make in the bucket.
-
-    The arguments are those of `operation_log.append`.
-
-    Raises:
-        LostRace: the operation deletes a ref that has commits in the bucket which this clone lacks.
-    """
-    operation = operation_log.append(txn, repository, kind=kind, refs=refs, sealed=sealed)
+    operation = operation_log.append(txn, repository, kind=kind, refs=[change], sealed=sealed)
     note(txn, repository, operation)
 
 

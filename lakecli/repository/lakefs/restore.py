@@ -459,7 +459,9 @@ class _TakingDump:
         for name, there in dump.tags.items():
             self._update_tag(Tag(name, there))
         if self._changes:
-            unsent_moves.append_moves(self._txn, self._repository, kind=kind, refs=self._changes)
+            txn, repository = self._txn, self._repository
+            operation = operation_log.append(txn, repository, kind=kind, refs=self._changes)
+            unsent_moves.note(txn, repository, operation)
         return tuple(self._outcomes)
 
     def _update_branch(self, name: str, there: CommitId) -> None:

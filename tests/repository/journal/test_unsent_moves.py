@@ -13,7 +13,7 @@ from lakecli.kv.bucket import IntentStore, Tracked, TrackingStore, UnsentMove
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
-from lakecli.repository.journal import unsent_moves
+from lakecli.repository.journal import operation_log, unsent_moves
 from lakecli.repository.journal.operation_log import ref_change
 from lakecli.repository.journal.tracking import put_known_moves
 from lakecli.repository.journal.unsent_moves import (
@@ -206,7 +206,8 @@ def test_the_other_refs_of_an_operation_are_noted_if_one_does_not_move(
     shared = synced(repository, "somebody").repository
     changes = [ref_change(head, head), ref_change(None, head._replace(name="new"))]
     with repository.lake.kv.write() as txn:
-        unsent_moves.append_moves(txn, shared, kind="test", refs=changes)
+        operation = operation_log.append(txn, shared, kind="test", refs=changes)
+        unsent_moves.note(txn, shared, operation)
     assert noted(repository) is None
     made = noted(repository, name="new")
     assert made is not None
@@ -297,7 +298,8 @@ def test_a_ref_is_held_by_what_moves_it_here_only_under_sync(
     change = ref_change(before, after)._replace(is_local=kind == "undo")
     with repository.lake.kv.write() as txn:
         if kind == "undo":
-            unsent_moves.append_moves(txn, handle, kind=kind, refs=[change])
+            operation = operation_log.append(txn, handle, kind=kind, refs=[change])
+            unsent_moves.note(txn, handle, operation)
         else:
             unsent_moves.drop_notes(txn, handle, [change])
         assert is_held(txn, handle, tracked) == (syncs and kind == "undo")
