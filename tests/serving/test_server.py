@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from errno import EACCES
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, cast
@@ -266,7 +267,7 @@ def test_an_address_that_this_machine_does_not_have(host: str, port: int) -> Non
 
 def test_a_port_that_needs_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError
+        raise PermissionError(EACCES, "Permission denied")
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(PermissionDenied, match="port 80"):
