@@ -243,7 +243,5 @@ def reads_text(reads: Reads) -> str:
     total = sum(reads.values())
     if not total:
         return "0"
-    return (
-        f"{total:,} ({reads[MEMORY]:,} from memory, {reads[DISK]:,} from disk, "
-        f"{reads[BUCKET]:,} from the bucket)"
-    )
+    here = f"{reads[MEMORY]:,} from memory, {reads[DISK]:,} from disk"
+    return f"{total:,} ({here}, {reads[BUCKET]:,} from the bucket)"

@@ -79,12 +79,9 @@ def new_entries(
 
     Entries of external objects may be missing.
     """
-    sides = [
-        scan.iter_new(
-            Cursor(trees, trees.metarange(parent)), Cursor(trees, trees.metarange(tree)), find_owned
-        )
-        for parent in parents or [EMPTY_TREE]
-    ]
+    before, after = map(trees.metarange, parents or [EMPTY_TREE]), trees.metarange(tree)
+    cursors = ((Cursor(trees, parent), Cursor(trees, after)) for parent in before)
+    sides = [scan.iter_new(*both, find_owned) for both in cursors]
     groups = (list(group) for _, group in groupby(merge(*sides), key=itemgetter(0)))
     in_all = (records[0] for records in groups if len(records) == len(sides))
     for path, value in in_all if len(sides) > 1 else sides[0]:

@@ -93,12 +93,12 @@ def merge(
         for segment in sides.segments():
             more = not segment.is_last
             if segment.keeps_destination:
-                application.run(*segment.destination, (), more=more)
+                application.run(segment.destination, (), more=more)
             elif segment.takes_source:
-                application.take(*segment.source, more=more)
+                application.take(segment.source, more=more)
             else:
                 changes = _changes(sides.candidates(segment), decide, hint)
-                application.run(*segment.destination, changes, more=more)
+                application.run(segment.destination, changes, more=more)
     merged = application.finish(destination)
     return destination if merged == ours.id else merged
 
@@ -267,10 +267,8 @@ class Sides:
 
     def pairs(self, left: Slice, right: Slice, start: bytes, stop: bytes | None) -> Iterator[Pair]:
         """Yield the records that differ between two slices, from `start` to before `stop`."""
-        old, new = (
-            Cursor(self._trees, side.tree, first=side.first, last=side.last, start=start, stop=stop)
-            for side in (left, right)
-        )
+        cursor = partial(Cursor, self._trees, start=start, stop=stop)
+        old, new = (cursor(side.tree, first=side.first, last=side.last) for side in (left, right))
         return iter_pairs(old, new)
 
     def _value(self, path: bytes, tree: MetarangeId) -> bytes | None:

@@ -15,6 +15,7 @@ different ways.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 from lakecli.base.model import MetarangeId
@@ -78,39 +79,30 @@ class MergeBase(NamedTuple):
             IntegrityError: a table that had to be read is damaged, or a table of a best common
                 ancestor of the two commits is missing.
         """
-        return self._resolve(0, content_of, is_same, {})
 
-    def _resolve(
-        self,
-        number: int,
-        content_of: Callable[[MetarangeId], T],
-        is_same: Callable[[T, T], bool],
-        known: dict[int, Sequence[T]],
-    ) -> Sequence[T]:
-        if number in known:
-            return known[number]
-        trees, below = self.ancestors[number]
-        try:
-            contents: Sequence[T] = [content_of(tree) for tree in trees]
-        except MissingTable:
-            if not number:
-                raise
-            contents = ()
+        @cache
+        def resolved(number: int) -> Sequence[T]:
+            """Return the content of some ancestors, as `resolve` does for those of the commits."""
+            trees, below = self.ancestors[number]
+            try:
+                contents: Sequence[T] = [content_of(tree) for tree in trees]
+            except MissingTable:
+                if not number:
+                    raise
+                contents = ()
 
-        def is_changed(one: int) -> bool:
-            """Return whether a tree changed the content since its ancestors with another tree."""
-            for other in range(len(contents)):
-                pair = below.get((min(one, other), max(one, other)))
-                before = () if pair is None else self._resolve(pair, content_of, is_same, known)
-                if one != other and (len(before) != 1 or not is_same(before[0], contents[one])):
-                    return True
-            return False
+            def is_changed(one: int) -> bool:
+                """Return whether a tree changed the content since its ancestors with another."""
+                for other in range(len(contents)):
+                    pair = below.get((min(one, other), max(one, other)))
+                    before = () if pair is None else resolved(pair)
+                    if one != other and (len(before) != 1 or not is_same(before[0], contents[one])):
+                        return True
+                return False
 
-        if contents and all(is_same(contents[0], each) for each in contents):
-            contents = contents[:1]
-        else:
+            if contents and all(is_same(contents[0], each) for each in contents):
+                return contents[:1]
             found = [each for at, each in enumerate(contents) if is_changed(at)]
-            if found and all(is_same(found[0], each) for each in found):
-                contents = found[:1]
-        known[number] = contents
-        return known[number]
+            return found[:1] if found and all(is_same(found[0], x) for x in found) else contents
+
+        return resolved(0)

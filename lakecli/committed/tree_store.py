@@ -12,7 +12,7 @@ them.
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from threading import Lock
@@ -25,7 +25,7 @@ from lakecli.base.progress import Progress
 from lakecli.committed import metaranges
 from lakecli.committed.cache import BUCKET, DISK, MEMORY, Reads, SstableCache, Tier
 from lakecli.committed.metaranges import Metarange, RangeRecord, check_described, load_metarange
-from lakecli.committed.outline import Columns, Copied, OutlinedBlocks, decode_outline, outline_of
+from lakecli.committed.outline import Columns, Outline, OutlinedBlocks, decode_outline, outline_of
 from lakecli.errors import IntegrityError
 from lakecli.kv.local_store import LocalStore, Table
 from lakecli.sstable.directory import TAIL_SIZE, ReadableFile, Source
@@ -256,18 +256,9 @@ class TreeStore:
         """Return whether metaranges of this size in bytes get an outline."""
         return self._given_cache is not None and size >= OUTLINED_FROM
 
-    def put_outline(
-        self,
-        tree: MetarangeId,
-        table: SSTable,
-        range_entries: int | None,
-        record_ids: bytes,
-        copied: Sequence[Copied] = (),
-    ) -> None:
-        """Keep the outline of a metarange that was verified, or was just written."""
-        assert self._given_cache is not None
-        outline = outline_of(table, range_entries, record_ids, copied)
-        if outline is not None:
+    def put_outline(self, tree: MetarangeId, outline: Outline | None) -> None:
+        """Keep the outline of a metarange that was verified, or was just written, if it has one."""
+        if outline is not None and self._given_cache is not None:
             self._given_cache.put_outline(tree, outline.encode())
 
     def _open_outlined(self, tree: MetarangeId) -> Metarange | None:
@@ -293,7 +284,8 @@ class TreeStore:
         """Read and verify a whole metarange, and save its outline for later reads."""
         table, found = self._load(tree, lambda table: (table, load_metarange(tree, table)))
         if metaranges.is_ours(table) and self.is_outlined(table.size) and len(found):
-            self.put_outline(tree, table, found.range_entries, found.record_ids)
+            outline = outline_of(table, found.range_entries, found.record_ids)
+            self.put_outline(tree, outline)
         return found
 
     def _reload(self, tree: MetarangeId) -> Columns:

@@ -25,7 +25,8 @@ from lakecli.base import layout
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, record_id, tree_id
 from lakecli.base.model import EMPTY_TREE, MetarangeId, RangeId
 from lakecli.committed import metaranges
-from lakecli.committed.outline import Copied
+from lakecli.committed.outline import Copied, outline_of
+from lakecli.committed.segments import Slice
 from lakecli.committed.splitter import Splitter
 from lakecli.committed.tree_store import RebuiltTrees, TableBatch, TreeStore
 from lakecli.committed.values import digests, identity_of
@@ -63,7 +64,7 @@ def apply(trees: TreeStore, base: MetarangeId, changes: Iterable[Change]) -> Met
         return base
     tree = canonical(trees, base)
     application = Application(trees, bases=(tree,))
-    application.run(tree, 0, len(tree), chain([first], pending), more=False)
+    application.run(Slice(tree, 0, len(tree)), chain([first], pending), more=False)
     return application.finish(base)
 
 
@@ -112,29 +113,22 @@ class Application:
         """Make the new tree durable and return it; return `before` if nothing changed."""
         return self._writer.finish() if self._is_changed else before
 
-    def take(self, tree: metaranges.Metarange, first: int, last: int, *, more: bool) -> None:
+    def take(self, ranges: Slice, *, more: bool) -> None:
         """Write ranges of another tree, unchanged, instead of ranges of the tree to change."""
         self._is_changed = True
-        self._writer.copy_ranges(tree, first, last, more=more)
+        self._writer.copy_ranges(*ranges, more=more)
 
-    def run(
-        self,
-        tree: metaranges.Metarange,
-        first: int,
-        last: int,
-        changes: Iterable[Change],
-        *,
-        more: bool,
-    ) -> None:
+    def run(self, ranges: Slice, changes: Iterable[Change], *, more: bool) -> None:
         """Write ranges of a tree with changes applied.
 
         Args:
-            changes: the changes, sorted by key. All keys are at or after the start of the range at
-                `first`. If the last of these ranges is not the last one of the tree, all keys are
-                at or before its end.
+            changes: the changes, sorted by key. All keys are at or after the start of the first
+                range. If the last of these ranges is not the last one of the tree, all keys are at
+                or before its end.
             more: whether anything is written afterwards.
         """
         writer = self._writer
+        tree, first, last = ranges
         pending = Changes(changes)
         while first < last:
             key = pending.key
@@ -231,7 +225,7 @@ class TreeWriter:
         self._batch: TableBatch | None = None
         # The finished ranges: slices of metaranges, in order; the metarange's records of ranges
         # written since the last slice; and the IDs of all records.
-        self._kept: list[tuple[metaranges.Metarange, int, int]] = []
+        self._kept: list[Slice] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
         self._ids: list[bytes] = []
@@ -351,7 +345,8 @@ class TreeWriter:
         self._trees.flush(self._open_batch())
         if self._trees.is_outlined(len(body)):
             written = SSTable(BytesSource(layout.sstable_key(tree), body))
-            self._trees.put_outline(tree, written, range_entries, record_ids, copied)
+            outline = outline_of(written, range_entries, record_ids, copied)
+            self._trees.put_outline(tree, outline)
         else:
             ranges = self.finish_ranges()
             new = metaranges.Metarange(tree, *ranges, range_entries=range_entries)
@@ -420,7 +415,7 @@ class TreeWriter:
         """Reuse ranges of a tree without reading them."""
         self._check_order(tree.record(first).min_key)
         self._keep_own()
-        self._kept.append((tree, first, last))
+        self._kept.append(Slice(tree, first, last))
         self._ids.append(tree.record_ids[first * DIGEST_SIZE : last * DIGEST_SIZE])
         self._last_key = tree.keys[last - 1]
 
@@ -428,7 +423,7 @@ class TreeWriter:
         """Append the newly written ranges to the list of finished ranges."""
         if self._keys:
             own = metaranges.Metarange(EMPTY_TREE, self._keys, self._values, range_entries=None)
-            self._kept.append((own, 0, len(own)))
+            self._kept.append(Slice(own, 0, len(own)))
             self._keys, self._values = [], []
 
     def _stream(self, tree: metaranges.Metarange, position: int) -> None:
