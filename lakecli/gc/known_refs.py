@@ -257,12 +257,9 @@ def find_known(repository: Repository) -> KnownRefs:
     with repository.lake.kv.read() as txn:
         tracked = list(repository.tracking(txn).iter())
         last = bucket_state.find_rollback(txn, repository)
-    stood = () if last is None else last.refs
-    known = KnownRefs(
-        repository.uri,
-        ((_CLONE, tracked),),
-        tuple(LostRef(*each, 0, _CLONE, "went back") for each in stood),
-    )
+    rolled_back = () if last is None else last.refs
+    stood = tuple(LostRef(*each, 0, _CLONE, "went back") for each in rolled_back)
+    known = KnownRefs(repository.uri, ((_CLONE, tracked),), stood)
     try:
         collected = read_last(repository.store, repository.uri)
     except DamagedObservation as error:
@@ -400,22 +397,12 @@ def read_positions(
             groups.append(ref.moves)
         older = chunks.get(reflog_prefix(ref.kind, ref.name), ())
         groups += [_read_chunk(store, ref, info) for info in older]
-        yield _positions(ref, groups, observed.get(key), cutoff)
-
-
-def _positions(
-    ref: RemoteRef,
-    groups: Sequence[Sequence[RecordedMove]],
-    seen: ObservedMove | None,
-    cutoff: datetime,
-) -> Positions:
-    recent: set[CommitId] = set()
-    doubtful: set[CommitId] = set()
-    for move in counted(groups, seen, cutoff):
-        commits = filter(None, (move.before, move.after))
-        (recent if move.at >= cutoff else doubtful).update(commits)
-    branch = ref.name if ref.kind is RefKind.BRANCH else ""
-    return Positions(branch, ref.commit_id, frozenset(recent), frozenset(doubtful - recent))
+        found: tuple[set[CommitId], set[CommitId]] = set(), set()
+        for move in counted(groups, observed.get(key), cutoff):
+            found[move.at < cutoff].update(filter(None, (move.before, move.after)))
+        since, doubtful = map(frozenset, found)
+        branch = ref.name if ref.kind is RefKind.BRANCH else ""
+        yield Positions(branch, ref.commit_id, since, doubtful - since)
 
 
 def counted(

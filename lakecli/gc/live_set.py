@@ -209,8 +209,7 @@ def read_digests(batches: Batches, *, groups: Sequence[tuple[Kept, ...]], read: 
     """Read the digests of objects in use on an executor; yield them as rows."""
 
     def rows_of(number: int) -> Batches:
-        for kept in groups[number]:
-            digests = read.scratch.take(kept)
+        for digests in map(read.scratch.take, groups[number]):
             starts = range(0, len(digests), DIGEST)
             found = ((0, digests[at : at + DIGEST], *repeat(None, 4)) for at in starts)
             yield from arrow_batches(COLUMNS, found)

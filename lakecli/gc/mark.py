@@ -318,13 +318,12 @@ def summary_of(work: Work, roots: Roots, doomed: Iterable[Doomed], objects: int)
     heads = former = [0] * len(ordered)
     if left:
         heads = [take([ref.commit_id]) for ref in ordered]
-        former = [
-            take(each for move in ref.moves for each in (move.after, move.before))
-            for ref in ordered
-        ]
+        moves = ([(move.after, move.before) for move in ref.moves] for ref in ordered)
+        former = [take(chain.from_iterable(each)) for each in moves]
+    counts = zip(ordered, heads, former, strict=True)
     found = [
         report.RefGarbage(ref.kind, ref.name, ref.commit_id is None, old, gone)
-        for ref, old, gone in zip(ordered, heads, former, strict=True)
+        for ref, old, gone in counts
         if old or gone or (ref.kind, ref.name) == default
     ]
     return GarbageSummary(tuple(found[: report.MOST_REFS]), len(left), objects)

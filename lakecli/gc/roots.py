@@ -142,11 +142,8 @@ def gather(work: Work, before: Iterable[RemoteRef]) -> Roots:
     with repository.lake.kv.read() as txn:
         for commit in repository.refs(txn).iter_commits():
             commits.setdefault(commit.id, Known.of(commit))
-        own = [
-            Start(each.commit_id, _since(work, each.branch))
-            for each in own_positions(txn, repository, now)
-            if each.commit_id in commits
-        ]
+        mine = list(own_positions(txn, repository, now))
+    own = [Start(each, _since(work, branch)) for each, branch in mine if each in commits]
     try:
         kept = retained(commits, _shared_starts(commits, positions, work))
         all_kept = kept | retained(commits, own)
