@@ -122,10 +122,9 @@ def summarise(counts: FsckCounts) -> IntegrityError | None:
         return None
     refs = ", ".join(sorted(counts.damaged_refs)[:10])
     where = f"; reached from {refs}" if refs else ""
-    return IntegrityError(
-        f"{counts.findings} problem{'s' if counts.findings > 1 else ''} found{where}",
-        hint="upload the named paths again, or restore the named objects from a backup",
-    )
+    what = f"{counts.findings} problem{'s' if counts.findings > 1 else ''} found{where}"
+    hint = "upload the named paths again, or restore the named objects from a backup"
+    return IntegrityError(what, hint=hint)
 
 
 @dataclass
@@ -402,6 +401,10 @@ def _finding(kind: str, problem: Problem, ref: str, commit: Commit) -> Finding:
     return Finding(kind, problem.key, problem.what, problem.path, ref, commit.id)
 
 
+Head = tuple[str, str, CommitId]
+"""The key and the name of a ref in the bucket, and its commit."""
+
+
 def check_shared(
     repository: Repository, txn: ReadTransaction, *, checked: Collection[MetarangeId]
 ) -> Iterator[Finding]:
@@ -416,7 +419,7 @@ def check_shared(
             rules_of(policy)
     except IntegrityError as error:
         yield Finding("repository", layout.POLICY, error.message)
-    heads: list[tuple[str, str, CommitId]] = []
+    heads: list[Head] = []
     seen: set[str] = set()
     for listed in iter_refs(store):
         key = layout.ref_key(listed.kind, listed.name)
@@ -444,7 +447,7 @@ def check_shared(
     yield from _check_believed(repository, txn, packs)
 
 
-def _check_reached(packs: Packs, heads: list[tuple[str, str, CommitId]]) -> Iterator[Finding]:
+def _check_reached(packs: Packs, heads: list[Head]) -> Iterator[Finding]:
     seen: set[CommitId] = set()
     for key, name, head in heads:
         if head not in packs.parents:
@@ -465,10 +468,7 @@ def _check_reached(packs: Packs, heads: list[tuple[str, str, CommitId]]) -> Iter
 
 
 def _check_trees(
-    repository: Repository,
-    packs: Packs,
-    heads: list[tuple[str, str, CommitId]],
-    checked: set[MetarangeId],
+    repository: Repository, packs: Packs, heads: list[Head], checked: set[MetarangeId]
 ) -> Iterator[Finding]:
     """Check the metaranges of heads in the bucket that are not heads of this clone."""
     for _, name, head in heads:

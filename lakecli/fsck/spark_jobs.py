@@ -342,11 +342,9 @@ def read_recorded(batches: Batches, *, checking: Checking) -> Batches:
         part: ToRead = load_value(body)
         yield from _recorded_rows(part.contents)
         for record in part.ranges:
-            found = (
-                recorded_by(entry.physical_address, entry.size, entry.checksum)
-                for entry in check_range(checking.location.trees(), record)
-                if not isinstance(entry, Problem)
-            )
+            items = check_range(checking.location.trees(), record)
+            entries = (each for each in items if not isinstance(each, Problem))
+            found = (recorded_by(*entry[1:4]) for entry in entries)
             yield from _recorded_rows({each for each in found if each is not None})
 
     return spark_joins.carrying(batches, rows_of, checking.nonce)
