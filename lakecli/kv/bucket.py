@@ -292,9 +292,7 @@ class PackedStore(_Rows):
 
     def known_packs(self) -> Iterator[PackId]:
         """Yield the packs that this clone has recorded, by ID."""
-        under = self._repository + _PACK
-        for key in self._txn.scan_keys(Table.PACKED, prefix=under):
-            yield PackId.of_bytes(key[len(under) :])
+        return (pack_id for pack_id, _ in self._packs())
 
     def forget(self, pack_ids: Collection[PackId]) -> None:
         """Delete the records of packs that are not in the bucket, and of their commits."""
@@ -302,16 +300,16 @@ class PackedStore(_Rows):
             return
         txn = self._txn.for_writing()
         gone = {bytes.fromhex(pack_id) for pack_id in pack_ids}
-        for pack in gone:
-            txn.delete(Table.PACKED, self._repository + _PACK + pack)
         under = self._repository + _COMMIT
         rows = [key for key, pack in txn.scan(Table.PACKED, prefix=under) if pack in gone]
-        for key in rows:
+        for key in (*rows, *(self._repository + _PACK + pack for pack in gone)):
             txn.delete(Table.PACKED, key)
 
     def live_packs(self) -> Iterator[PackId]:
         """Yield the recorded packs that no other recorded pack replaces, by ID."""
+        return (pack_id for pack_id, value in self._packs() if value != _REPLACED)
+
+    def _packs(self) -> Iterator[tuple[PackId, bytes]]:
         under = self._repository + _PACK
         for key, value in self._txn.scan(Table.PACKED, prefix=under):
-            if value != _REPLACED:
-                yield PackId.of_bytes(key[len(under) :])
+            yield PackId.of_bytes(key[len(under) :]), value

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock, get_ident
 from time import sleep
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import ref
 
 import lmdb
@@ -58,9 +58,12 @@ _PAUSES: Final = (0.02, 0.05, 0.1, *[0.2] * 50)
 The total is about ten seconds.
 """
 
+FileId: TypeAlias = tuple[int, int]
+"""Device and inode."""
+
 # The open environments of this process, by device and inode of the directory: LMDB allows only one
 # for each. Guarded by the lock, which also keeps two threads from opening at once.
-_open: "Final[dict[tuple[int, int], LmdbEnvironment]]" = {}
+_open: "Final[dict[FileId, LmdbEnvironment]]" = {}
 _open_lock: Final = Lock()
 
 
@@ -72,11 +75,7 @@ class LmdbEnvironment:
     """
 
     def __init__(
-        self,
-        lmdb_env: lmdb.Environment,
-        directory: StrPath,
-        identity: tuple[int, int],
-        sentinel: Sentinel,
+        self, lmdb_env: lmdb.Environment, directory: StrPath, identity: FileId, sentinel: Sentinel
     ) -> None:
         self.directory = directory
         self.identity = identity
@@ -235,7 +234,7 @@ def rewritten(directory: StrPath) -> str:
 
 
 def _open_new(
-    directory: StrPath, map_size: int, identity: tuple[int, int], *, durable: bool
+    directory: StrPath, map_size: int, identity: FileId, *, durable: bool
 ) -> LmdbEnvironment:
     sentinel = Sentinel(directory)
     try:

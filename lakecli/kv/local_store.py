@@ -60,10 +60,9 @@ def owner_key(owner: bytes) -> bytes:
         IntegrityError: `owner` is not 16 bytes long.
     """
     if len(owner) != OWNER_SIZE:
-        raise IntegrityError(
-            f"an owner of rows in the local store has {len(owner)} bytes, not {OWNER_SIZE}",
-            hint="a repository's record is damaged: make a new clone of its storage namespace",
-        )
+        what = f"an owner of rows in the local store has {len(owner)} bytes, not {OWNER_SIZE}"
+        hint = "a repository's record is damaged: make a new clone of its storage namespace"
+        raise IntegrityError(what, hint=hint)
     return owner
 
 

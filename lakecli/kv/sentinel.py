@@ -43,9 +43,8 @@ class Sentinel:
     _descriptor = -1  # for `__del__`, if an interrupt prevents `__init__` from setting it
 
     def __init__(self, directory: StrPath) -> None:
-        self._descriptor = os.open(
-            f"{directory}/{SENTINEL}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(f"{directory}/{SENTINEL}", flags, 0o600)
         try:
             self.is_alone = self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not self.is_alone:
