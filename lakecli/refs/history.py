@@ -104,11 +104,6 @@ class _HistoryPart(NamedTuple):
     since: datetime | None
     hidden: _Ancestors | None
 
-    def starts(self, start: CommitId) -> list[Commit]:
-        """Return the first commit of the walk, unless it is too old or hidden."""
-        commit = get_commit(self.reader, start)
-        return [commit] if self._is_wanted(commit) else []
-
     def parent_ids(self, commit: Commit) -> list[CommitId]:
         """Return the IDs of the parents to follow, each once."""
         return list(dict.fromkeys(commit.parents[:1] if self.first_parent else commit.parents))
@@ -116,9 +111,10 @@ class _HistoryPart(NamedTuple):
     def find_parent(self, child: Commit, parent_id: CommitId) -> Commit | None:
         """Return a parent, or ``None`` if it is too old or hidden."""
         parent = get_parent(self.reader, child, parent_id)
-        return parent if self._is_wanted(parent) else None
+        return parent if self.is_wanted(parent) else None
 
-    def _is_wanted(self, commit: Commit) -> bool:
+    def is_wanted(self, commit: Commit) -> bool:
+        """Return whether a commit is neither too old nor hidden."""
         if self.hidden is not None and commit in self.hidden:
             return False
         return self.since is None or commit.created_at >= self.since
@@ -191,10 +187,9 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
     commit of the highest generation comes next: no commit that is still to be found descends from
     this commit.
     """
-    ready = [_Newest(commit) for commit in part.starts(start)]
-    if not ready:
-        return
-    walk = _CountingWalk(part, ready[0].commit)
+    first = get_commit(part.reader, start)
+    walk = _CountingWalk(part, first)
+    ready = [_Newest(first)] if part.is_wanted(first) else []
     while ready:
         if walk.explore(ready[0].commit.generation, most=MOST_AHEAD):
             commit = heappop(ready).commit

@@ -329,10 +329,8 @@ class Run(NamedTuple):
         """Return the blocks from `first` to before `last`, for copying into another table."""
         start, stop = self.start_of(first), self.start_of(last)
         keys, values = self.keys[start:stop], self.values[start:stop]
-        separators = [
-            index_key(key, self.keys[end - 1])
-            for key, end in zip(self.separators[first:last], self.ends[first:last], strict=True)
-        ]
+        ends = zip(self.separators[first:last], self.ends[first:last], strict=True)
+        separators = [index_key(key, self.keys[end - 1]) for key, end in ends]
         totals = len(keys), sum(map(len, keys)), sum(map(len, values))
         sizes, stored = self.sizes[first:last], self.stored(first, last)
         return CopiedBlocks(keys, *totals, separators, sizes, stored)

@@ -195,12 +195,8 @@ class TableWriter:
         if not self._blocks:
             self._end_block(b"")
         index, top_handle, sizes = self._index.finish(self._data_size)
-        computed = {
-            "count": b"%d" % self.count,
-            "estimated_size_bytes": b"%d" % estimate,
-            "max_key": self.max_key,
-            "min_key": self.min_key,
-        }
+        counts = {"count": b"%d" % self.count, "estimated_size_bytes": b"%d" % estimate}
+        computed = {**counts, "max_key": self.max_key, "min_key": self.min_key}
         numbers = {
             file_format.DATA_SIZE: self._data_size,
             file_format.NUM_DATA_BLOCKS: self._block_count,
