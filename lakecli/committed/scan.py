@@ -92,8 +92,9 @@ class Cursor:
         self._last = last if stop is None else min(last, end_position(tree, stop))
         self._position = max(first, tree.find(start)) if start else first
         self._record: RangeRecord | None = None
-        self._table: SSTable | None = None
-        self._number: int  # the number of the block; unset until a range is entered
+        # The table of the entered range, and the number of the block; unset before.
+        self._table: SSTable
+        self._number: int
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
     @property
@@ -106,7 +107,7 @@ class Cursor:
     def skip_range(self) -> None:
         """Move past the next range."""
         self._position += 1
-        self._record = self._table = None
+        self._record = None
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
     def enter_range(self) -> None:
@@ -122,7 +123,7 @@ class Cursor:
 
     def enter_block(self) -> None:
         """Decode the next block; then its first record is the next item."""
-        table = self._opened()
+        table = self._table
         block = table.block(self._number)
         keys, values = block.keys, block.values
         record = self.record
@@ -148,12 +149,8 @@ class Cursor:
             self._leave_block()
         return taken
 
-    def _opened(self) -> SSTable:
-        assert self._table is not None
-        return self._table
-
     def _stand_before_block(self) -> None:
-        if self._number < self._opened().block_count:
+        if self._number < self._table.block_count:
             self.standing = Standing.BLOCK
         else:
             self.skip_range()
@@ -181,7 +178,7 @@ class Cursor:
         Returns:
             Whether any block was skipped.
         """
-        count = self._opened().count_equal_blocks(self._number, other._opened(), other._number)
+        count = self._table.count_equal_blocks(self._number, other._table, other._number)
         if count:
             self._number += count
             other._number += count

@@ -370,18 +370,16 @@ class _Losses:
         return "restore the object from a backup, or use the namespace's own repository"
 
     def _address(self, tree: MetarangeId, path: bytes) -> str | None:
-        try:
+        with suppress(IntegrityError):
             value = point_reads.find(self._repository.trees, tree, path)
             return None if value is None else values.decode_entry(value).physical_address
-        except IntegrityError:
-            return None
+        return None
 
     def _records(self, tree: MetarangeId) -> list[metaranges.RangeRecord] | None:
         """Return the ranges of a tree; ``None`` if its metarange cannot be read."""
-        try:
+        with suppress(IntegrityError):
             return list(self._repository.trees.metarange(tree).records())
-        except IntegrityError:
-            return None
+        return None
 
     def _last_sound(self, refs: Collection[str]) -> CommitId | None:
         """Return the newest readable commit of the first of the refs, following first parents."""
