@@ -102,10 +102,8 @@ class SweepLease:
             except DamagedState:
                 raise self._taken_over() from None
             if self._used() > RENEW_AFTER:
-                raise SweepTooSlow(
-                    f"the store of {self._store.uri} takes too long to answer for a safe sweep",
-                    hint=self._continue_hint(),
-                )
+                what = f"the store of {self._store.uri} takes too long to answer for a safe sweep"
+                raise self._too_slow(what)
 
     def delete(self, objects: Iterable[Garbage]) -> int:
         """Delete objects with one request, if `check` allows it; return how many the store kept.
@@ -130,11 +128,9 @@ class SweepLease:
             raise
         if self._elapsed() - begun > LONGEST_DELETE.total_seconds():
             self._is_unsure = True
-            raise SweepTooSlow(
-                f"a deletion in {self._store.uri} took longer than "
-                f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes, so the sweep ended",
-                hint=self._continue_hint(),
-            )
+            longest = f"{LONGEST_DELETE.total_seconds() / 60:.0f} minutes"
+            what = f"a deletion in {self._store.uri} took longer than {longest}"
+            raise self._too_slow(f"{what}, so the sweep ended")
         return kept
 
     def _end(self) -> None:
@@ -157,6 +153,7 @@ class SweepLease:
     def _used(self) -> timedelta:
         return timedelta(seconds=self._elapsed() - self._taken_at)
 
-    def _continue_hint(self) -> str:
+    def _too_slow(self, what: str) -> SweepTooSlow:
         minutes = LEASE.total_seconds() / 60
-        return f"continue it in {minutes:.0f} minutes: `gc run {self._repository.uri}`"
+        hint = f"continue it in {minutes:.0f} minutes: `gc run {self._repository.uri}`"
+        return SweepTooSlow(what, hint=hint)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from lakecli.base import identity, layout
 from lakecli.base.model import MetarangeId
@@ -391,12 +391,12 @@ def read_ranges(
     return read._replace(kept=scratch.write(digests))
 
 
+References: TypeAlias = Callable[[str, SSTable], Iterator[bytes]]
+"""A function that yields the references in a table, given its ID and the open table."""
+
+
 def _read(
-    store: ObjectStore,
-    ids: Sequence[str],
-    references_in: Callable[[str, SSTable], Iterator[bytes]],
-    *,
-    must_exist: bool,
+    store: ObjectStore, ids: Sequence[str], references_in: References, *, must_exist: bool
 ) -> tuple[TablesRead, set[bytes]]:
     """Read tables; return the counts, and the distinct references in all of them."""
     found: set[bytes] = set()
