@@ -101,12 +101,11 @@ class OpenTree:
 
     def find(self, key: bytes) -> int:
         """Return the position of the first range that may have a key >= `key`."""
-        if self.keys:
-            return bisect_left(self.keys, key)
-        self._searches += 1
-        if self._searches < SEARCHES:
-            return self.metarange.find(key)
-        self.keys = list(self.metarange.keys)
+        if not self.keys:
+            self._searches += 1
+            if self._searches < SEARCHES:
+                return self.metarange.find(key)
+            self.keys = list(self.metarange.keys)
         return bisect_left(self.keys, key)
 
     def find_all(self, keys: Sequence[bytes]) -> list[int]:

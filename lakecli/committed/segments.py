@@ -40,9 +40,8 @@ class Segment(NamedTuple):
     @property
     def keeps_destination(self) -> bool:
         """Whether the source changed nothing, or made the same change as the destination."""
-        return self.source.is_same(self.destination) or (
-            self.is_decided and self.source.is_same(self.base)
-        )
+        is_unchanged = self.is_decided and self.source.is_same(self.base)
+        return is_unchanged or self.source.is_same(self.destination)
 
     @property
     def takes_source(self) -> bool:

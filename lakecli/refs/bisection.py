@@ -9,7 +9,7 @@ Any graph of commits is allowed.
 from collections import Counter
 from collections.abc import Collection, Sequence
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import Refused
@@ -18,6 +18,9 @@ from lakecli.refs.ref_store import CommitReader
 
 _PRN_MODULO: Final = 32_768
 _SMALL: Final = 3
+
+
+Ids: TypeAlias = Collection[CommitId]
 
 
 class Bisection(NamedTuple):
@@ -47,8 +50,8 @@ class Bisection(NamedTuple):
 def bisection(
     reader: CommitReader,
     bad: CommitId,
-    good: Collection[CommitId],
-    skipped: Collection[CommitId] = (),
+    good: Ids,
+    skipped: Ids = (),
     *,
     first_bad: CommitId | None = None,
 ) -> Bisection:
@@ -95,11 +98,7 @@ def estimate_steps(count: int) -> int:
 
 
 def _untested_base(
-    reader: CommitReader,
-    first_bad: CommitId,
-    bad: CommitId,
-    good: Collection[CommitId],
-    skipped: Collection[CommitId],
+    reader: CommitReader, first_bad: CommitId, bad: CommitId, good: Ids, skipped: Ids
 ) -> Commit | None:
     """Return a common ancestor of the good and bad commits that must be tested first, or ``None``.
 
