@@ -375,6 +375,15 @@ class WriteTransaction(ReadTransaction):
         return deleted
 
 
+def scan_ids(txn: ReadTransaction, table: Table, lead: bytes, prefix: str) -> Iterator[bytes]:
+    """Yield, in order, the IDs below `lead` whose lowercase hex digits start with `prefix`."""
+    whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
+    for key in txn.scan_keys(table, prefix=whole):
+        found = key[len(lead) :]
+        if found.hex().startswith(prefix):  # the scan ignores the last digit of an odd number
+            yield found
+
+
 _LINK: Final = b"\0"
 CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
 """Bytes of a path that fit into one key. Part of the stored format; only tests change it."""

@@ -40,6 +40,7 @@ from lakecli.kv.local_store import (
     WriteTransaction,
     owner_key,
     put_over,
+    scan_ids,
 )
 from lakecli.kv.store_errors import malformed
 
@@ -238,12 +239,7 @@ def get(txn: ReadTransaction, repository: bytes, id: bytes) -> Operation:
 
 def iter_ids(txn: ReadTransaction, repository: bytes, prefix: str) -> Iterator[bytes]:
     """Yield, in order, the IDs of operations whose lowercase hex digits start with `prefix`."""
-    lead = _BY_ID + owner_key(repository)
-    whole = lead + bytes.fromhex(prefix[: len(prefix) & ~1])
-    for key in txn.scan_keys(Table.OPERATIONS, prefix=whole):
-        found = key[len(lead) :]
-        if found.hex().startswith(prefix):  # the scan ignores the last digit of an odd number
-            yield found
+    return scan_ids(txn, Table.OPERATIONS, _BY_ID + owner_key(repository), prefix)
 
 
 def iter_operations(txn: ReadTransaction, repository: bytes) -> Iterator[Operation]:

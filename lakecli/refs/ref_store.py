@@ -13,16 +13,17 @@ branch or tag that a later version added are kept when this version rewrites the
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from lakecli.base.ids import MalformedId
 from lakecli.base.model import Branch, Commit, CommitId, MetarangeId, RefKind, StagingToken, Tag
 from lakecli.errors import IntegrityError, NotFound, UsageError
-from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_key
+from lakecli.kv.local_store import MAX_KEY_SIZE, ReadTransaction, Table, owner_key, scan_ids
 from lakecli.kv.store_errors import malformed
 
 N = TypeVar("N", bound=str)
 R = TypeVar("R")
+Fields: TypeAlias = dict[str, Any]
 
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Maximum size of a branch's or tag's name in bytes; the rest of the key is the UUID."""
@@ -83,13 +84,11 @@ class RefStore:
 
     def find_branch(self, name: str) -> Branch | None:
         """Return a branch, or ``None`` if it does not exist."""
-        data = self._find(Table.BRANCHES, name)
-        return None if data is None else _load(name, data, _branch_of)
+        return self._find(Table.BRANCHES, name, _branch_of)
 
     def iter_branches(self, *, prefix: str = "", after: str = "") -> Iterator[Branch]:
         """Yield the branches whose names start with `prefix` and sort after `after`."""
-        for name, data in self._scan(Table.BRANCHES, prefix, after):
-            yield _load(name, data, _branch_of)
+        return self._scan(Table.BRANCHES, prefix, after, _branch_of)
 
     def put_branch(self, branch: Branch) -> None:
         """Create or replace a branch; fields that this version does not know are kept."""
@@ -101,13 +100,11 @@ class RefStore:
 
     def find_tag(self, name: str) -> Tag | None:
         """Return a tag, or ``None`` if it does not exist."""
-        data = self._find(Table.TAGS, name)
-        return None if data is None else _load(name, data, _tag_of)
+        return self._find(Table.TAGS, name, _tag_of)
 
     def iter_tags(self, *, prefix: str = "", after: str = "") -> Iterator[Tag]:
         """Yield the tags whose names start with `prefix` and sort after `after`."""
-        for name, data in self._scan(Table.TAGS, prefix, after):
-            yield _load(name, data, _tag_of)
+        return self._scan(Table.TAGS, prefix, after, _tag_of)
 
     def put_tag(self, tag: Tag) -> None:
         """Create or replace a tag; fields that this version does not know are kept."""
@@ -158,11 +155,8 @@ class RefStore:
         """Yield the commit IDs that start with `prefix` (lowercase hex digits), ascending."""
         if not _DIGITS.issuperset(prefix):
             return
-        whole = self._repository + bytes.fromhex(prefix[: len(prefix) & ~1])
-        for key in self._txn.scan_keys(Table.COMMITS, prefix=whole):
-            full = key[len(self._repository) :].hex()
-            if full.startswith(prefix):  # the scan ignores the last digit of an odd number
-                yield CommitId(full)
+        for found in scan_ids(self._txn, Table.COMMITS, self._repository, prefix):
+            yield CommitId(found.hex())
 
     def iter_commits(self) -> Iterator[Commit]:
         """Yield all commits, by ascending ID."""
@@ -170,18 +164,21 @@ class RefStore:
         for key, data in self._txn.scan(Table.COMMITS, prefix=self._repository):
             yield _load(CommitId(key[cut:].hex()), data, _commit_of)
 
-    def _find(self, table: Table, name: str) -> bytes | None:
+    def _find(self, table: Table, name: str, read: Callable[[str, Fields], R]) -> R | None:
         key = _encode(name)
         if not 1 <= len(key) <= MAX_NAME_SIZE:
             return None
-        return self._txn.get(table, self._repository + key)
+        data = self._txn.get(table, self._repository + key)
+        return None if data is None else _load(name, data, read)
 
-    def _scan(self, table: Table, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+    def _scan(
+        self, table: Table, prefix: str, after: str, read: Callable[[str, Fields], R]
+    ) -> Iterator[R]:
         start = self._repository + _encode(after) + b"\0" if after else b""
         under = self._repository + _encode(prefix)
         cut = len(self._repository)
         for key, data in self._txn.scan(table, prefix=under, start=start):
-            yield key[cut:].decode("utf-8", "surrogateescape"), data
+            yield _load(key[cut:].decode("utf-8", "surrogateescape"), data, read)
 
     def _put(self, table: Table, ref: Branch | Tag) -> None:
         key, fields = _encode(ref.name), ref_fields(ref)
@@ -194,9 +191,9 @@ class RefStore:
         self._txn.for_writing().put(table, self._repository + key, _dump(fields))
 
     def _delete(self, table: Table, name: str) -> bool:
-        if self._find(table, name) is None:
-            return False
-        return self._txn.for_writing().delete(table, self._repository + _encode(name))
+        key = _encode(name)
+        is_possible = 1 <= len(key) <= MAX_NAME_SIZE
+        return is_possible and self._txn.for_writing().delete(table, self._repository + key)
 
 
 def ref_fields(ref: Branch | Tag) -> dict[str, Any]:
@@ -216,7 +213,7 @@ def _dump(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode("ascii")
 
 
-def _load(name: N, data: bytes, read: Callable[[N, dict[str, Any]], R]) -> R:
+def _load(name: N, data: bytes, read: Callable[[N, Fields], R]) -> R:
     """Parse a record, and return what `read` makes of its name and its fields."""
     try:
         return read(name, json.loads(data))
@@ -224,7 +221,7 @@ def _load(name: N, data: bytes, read: Callable[[N, dict[str, Any]], R]) -> R:
         raise malformed(f"a record in the local store is not valid: {name}") from error
 
 
-def _branch_of(name: str, fields: dict[str, Any]) -> Branch:
+def _branch_of(name: str, fields: Fields) -> Branch:
     newest, *sealed = (
         StagingToken(bytes.fromhex(token))
         for token in (fields["staging_token"], *fields["sealed_tokens"])
@@ -232,11 +229,11 @@ def _branch_of(name: str, fields: dict[str, Any]) -> Branch:
     return Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
 
 
-def _tag_of(name: str, fields: dict[str, Any]) -> Tag:
+def _tag_of(name: str, fields: Fields) -> Tag:
     return Tag(name, CommitId(fields["commit_id"]))
 
 
-def _commit_of(id: CommitId, fields: dict[str, Any]) -> Commit:
+def _commit_of(id: CommitId, fields: Fields) -> Commit:
     return Commit(
         id=id,
         parents=tuple([CommitId(parent) for parent in fields["parents"]]),
