@@ -195,7 +195,7 @@ class Metarange:
         return decode_range_record(self.values[position])
 
     def records(self) -> Iterator[RangeRecord]:
-        """Yield the ranges in key order."""
+        """Decode the records of all ranges, in key order."""
         return map(decode_range_record, self.values)
 
     def find(self, key: bytes, first: int = 0) -> int:

@@ -87,7 +87,7 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
 
 
 class _Texts(Sequence[bytes]):
-    """A sequence of texts that are stored in one byte string; each access slices out one text."""
+    """A sequence of byte strings that are stored as one; each access slices one of them out."""
 
     def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
         self._joined = joined

@@ -52,13 +52,14 @@ class RangeCopy(NamedTuple):
 
 
 class OpenRange:
-    """An open range.
+    """A range that is open for point reads.
 
     Attributes:
         copy: the copy from which blocks are read.
         tier: the tier of this copy: memory, disk or the bucket.
         size: the memory that the open range takes, in bytes, without its cached records.
-        reads: the number of blocks that were read from the bucket.
+        reads: the number of single blocks read; after enough of them, a range in the bucket is
+            fetched whole.
     """
 
     __slots__ = ("copy", "reads", "record", "size", "tier")
@@ -69,7 +70,7 @@ class OpenRange:
         self.use(lookup, tier)
 
     def use(self, lookup: KeyLookup, tier: Tier) -> None:
-        """Read from another copy from now on; no records of that copy are in memory yet."""
+        """Use another copy for later reads; no records of that copy are in memory yet."""
         self.copy = RangeCopy(lookup, {}, {})
         self.tier: Tier = tier
         self.size = _RANGE_SIZE + len(lookup.top)

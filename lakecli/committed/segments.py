@@ -10,7 +10,7 @@ from lakecli.committed.metaranges import Metarange
 
 
 class Slice(NamedTuple):
-    """Consecutive ranges of a tree, possibly none."""
+    """Consecutive ranges of a tree, from `first` to before `last`; possibly none."""
 
     tree: Metarange
     first: int
