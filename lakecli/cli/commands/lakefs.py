@@ -25,7 +25,7 @@ from lakecli.repository.lakefs.restore import Restored, restore_refs, update_ref
 from lakecli.repository.push import PushOptions, push_all
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import get_bounded
-from lakecli.stores.uri import as_url
+from lakecli.stores.uri import as_url, is_local
 
 
 class RefsManifestJson(TypedDict):
@@ -273,12 +273,14 @@ def _next_steps(record: RepositoryRecord, manifest: str) -> list[str]:
     create = f"lakectl repo create-bare lakefs://{name} {namespace}"
     why = "without the wait, its cache would restore into the deleted one"
     source = "FILE" if manifest == "-" else shlex.quote(manifest)
+    below = "the path in local:// is below lakeFS's own blockstore.local.path: leave that part out"
     return [
         "to restore it in lakeFS:",
         f"lakectl repo delete lakefs://{name} --yes && sleep {_CACHED}",
         f"{create} --default-branch {record.default_branch}",
         f"lakectl refs-restore lakefs://{name} --manifest {source}",
         f"(the first line only if lakeFS has the repository; {why})",
+        *([f"({below})"] if is_local(record.storage_namespace) else []),
     ]
 
 

@@ -207,6 +207,7 @@ def test_a_dump_is_kept_and_listed(cli: Cli, namespace: Path, refs: Path, tmp_pa
     out = tmp_path / "out.json"
     result = cli.ok("refs-dump", "lakefs://mine", "--push-first", "-o", out)
     assert "garbage collection keeps the dump until" in result.stderr
+    assert "below lakeFS's own blockstore.local.path" in result.stderr
     dumps = cli.ok("gc", "status", "lakefs://mine", "--json").json["dumps"]
     (kept,) = (each for each in dumps if each != origin)
     assert {name: kept[name] for name in json.loads(out.read_text())} == json.loads(out.read_text())
