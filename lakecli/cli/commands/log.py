@@ -1,27 +1,24 @@
-"""``lakecli log`` and ``lakecli reflog``: the history of a ref, and how it moved."""
+"""``lakecli log``: show the history of a ref."""
 
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, as_directory, ref_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
-from lakecli.cli.out.records import answers, fields_of
-from lakecli.cli.out.text import log_lines, one_line
-from lakecli.cli.params import Amount, AtOp, BranchOrTagUri, ShowMetarangeId, refuse_several
+from lakecli.cli.out.records import answers
+from lakecli.cli.out.text import log_lines
+from lakecli.cli.params import AtOp, ShowMetarangeId, refuse_several
 from lakecli.cli.parsers import read_list, read_patterns, read_ref_or_file, read_time, ref_here
 from lakecli.errors import UsageError
-from lakecli.refs.expression import parse_expression
 from lakecli.repository import log as library
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.reflog import LoggedMove
-from lakecli.repository.reflog import is_shared, iter_reflog
 
 T = TypeVar("T")
 
@@ -204,78 +201,3 @@ def _paths(option: str, texts: Sequence[str]) -> list[bytes]:
     if "" in texts:
         raise UsageError(f"{option} has an empty path", hint=f"{option} a,b")
     return [os.fsencode(text) for text in texts]
-
-
-class ReflogEntryJson(TypedDict):
-    """A move of a branch or tag.
-
-    The other fields are those of `LoggedMove`.
-
-    Attributes:
-        ref: expression for the commit after the move, such as main@{0}.
-    """
-
-    ref: str
-
-
-@answers(ReflogEntryJson, each=True)
-def reflog(
-    context: Context,
-    ref: BranchOrTagUri,
-    *,
-    amount: Amount = 100,
-    after: int | None = option("N", min=0),
-) -> None:
-    """Show how a branch or tag moved, newest move first.
-
-    A pushed branch or tag has a reflog in the bucket, which every clone sees; `lakecli gc run`
-    deletes entries of more than 30 days. Moves of this clone that are not pushed come first, and
-    moves from before the first push last; a clone keeps its own moves for 30 days. The number of
-    each line can be used in a ref: main@{0} is the current position, main@{2} the position before
-    the last two moves, and main@{2026-11-01} the position at a date.
-
-    Each line has the ref, the commit, the time, what was done, and who did it.
-
-    Args:
-        after: Start after this number.
-
-    Examples:
-        lakecli reflog lakefs://demo/main
-        lakecli reflog lakefs://demo/main --amount 10 --after 9
-        lakecli diff lakefs://demo/main@{yesterday} lakefs://demo/main
-    """
-    name = parse_expression(ref_of(ref)).base
-    if name != ref_of(ref):
-        raise UsageError(
-            f"not a branch or tag: {ref_of(ref)!r}", hint=f"lakefs://{ref.repository}/{name}"
-        )
-    repository = context.synced_repository(ref)
-    numbered = _numbered(name, iter_reflog(repository, name), shared=is_shared(repository, name))
-    shown = islice(enumerate(numbered), 0 if after is None else after + 1, None)
-    context.out.table(
-        ("Ref", "Commit ID", "Date", "What", "Who"),
-        context.out.page(shown, amount=amount, name=lambda item: str(item[0])),
-        row=lambda item: _row(context.out.date, *item[1]),
-        record=lambda item: {"ref": item[1][0]} | fields_of(item[1][1]),
-    )
-
-
-def _numbered(
-    name: str, moves: Iterable[LoggedMove], *, shared: bool
-) -> Iterator[tuple[str, LoggedMove, bool]]:
-    """Yield each move with an expression such as ``main@{0}``, and whether it was never pushed.
-
-    Args:
-        moves: the moves of a branch or tag, newest first.
-        shared: whether the ref exists in the bucket; otherwise no move counts as unpushed.
-    """
-    for index, move in enumerate(moves):
-        shared = shared and not move.shared
-        yield f"{name}@{{{index}}}", move, shared
-
-
-def _row(
-    date: Callable[[datetime], str], ref: str, move: LoggedMove, unpushed: bool
-) -> tuple[str, ...]:
-    what = f"{move.why} (here only)" if unpushed else move.why
-    return (ref, move.after or "deleted", date(move.at), one_line(what), one_line(move.who))
