@@ -180,17 +180,21 @@ def parse_link(text: str) -> str:
     return word
 
 
-def _matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
+def _matching(
+    pattern: str, what: str, hint: str, *, is_secret: bool = False
+) -> Callable[[str], str]:
     """Return a parser for printable texts that match a pattern.
 
     Args:
         what: the kind of value, for the error.
+        is_secret: whether the error leaves out the value.
     """
 
     def parse(text: str) -> str:
         found = text.strip()
         if not re.fullmatch(pattern, found) or not found.isprintable():
-            raise UsageError(f"not {what}: {_shown(text)}", hint=hint)
+            shown = "" if is_secret else f": {_shown(text)}"
+            raise UsageError(f"not {what}{shown}", hint=hint)
         return found
 
     return parse
@@ -199,9 +203,30 @@ def _matching(pattern: str, what: str, hint: str) -> Callable[[str], str]:
 parse_used: Final = _matching(_USED, "a repository or ref", "write lakefs://REPOSITORY[/REF]")
 parse_profile: Final = _matching(r"[^\[\]]{1,128}", "a profile", "a section of ~/.aws/config")
 parse_region: Final = _matching(r"[A-Za-z0-9-]{1,63}", "a region", "write eu-central-1")
-
+parse_access_key: Final = _matching(
+    "[A-Za-z0-9]{3,128}", "an access key", "3 to 128 letters and digits"
+)
+parse_secret: Final = _matching(
+    r"[!#-&(-\[\]-~]{16,128}",
+    "a secret key",
+    "16 to 128 characters, without spaces, quotes and backslashes",
+    is_secret=True,
+)
 
 _parse_flag: Final = _matching(f"{YES}|false", "true or false", f"write {YES} or false")
+_parse_sse: Final = _matching("AES256|aws:kms(:dsse)?", "an encryption", "write AES256 or aws:kms")
+_parse_aws_key: Final = _matching(
+    r"[A-Za-z0-9:/_.+@-]{1,2048}", "a key", "write its ID, ARN or alias/NAME"
+)
+_parse_google_key: Final = _matching(
+    "projects/[^/=]+/locations/[^/=]+/keyRings/[^/=]+/cryptoKeys/[^/=]+",
+    "a key",
+    "write projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY",
+)
+_parse_project: Final = _matching("[a-z0-9.:-]{1,128}", "a project", "write the ID of the project")
+_parse_scope: Final = _matching(
+    "[A-Za-z0-9-]{3,63}", "an encryption scope", "write the name of the scope"
+)
 
 
 def _by_bucket(
@@ -240,15 +265,6 @@ def _by_bucket(
     return parse_all
 
 
-def _demand(
-    name: Demand, summary: str, example: str, parse: Callable[[str], str] = _parse_flag
-) -> "Key":
-    """Return the setting for a header or parameter that some buckets require."""
-    bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
-    summary = f"{summary}; {bucket}=VALUE: of one bucket"
-    return Key(name.value, summary, _by_bucket(parse, bucket), example)
-
-
 def parse_endpoint(text: str) -> str:
     """Return the URL of a server."""
     url = text.strip()
@@ -258,16 +274,6 @@ def parse_endpoint(text: str) -> str:
             hint="write http[s]://HOST[:PORT]; credentials belong into a profile of ~/.aws",
         )
     return url.rstrip("/")
-
-
-def parse_secret(text: str) -> str:
-    """Return a secret key; errors do not show it."""
-    secret = text.strip()
-    if not re.fullmatch("[!-~]{16,128}", secret) or set(secret) & set("\"'\\"):
-        raise UsageError(
-            "not a secret key", hint="16 to 128 characters, without spaces, quotes and backslashes"
-        )
-    return secret
 
 
 def parse_directories(text: str) -> tuple[str, ...]:
@@ -313,6 +319,9 @@ OF_CHECKS: Final = "checks."
 OF_HOOKS: Final = "hooks."
 LINK: Final = "local.link"
 LOCAL_TRUST: Final = "local.trust"
+PROFILE: Final = "profile"
+ENDPOINT: Final = "endpoint"
+REGION: Final = "region"
 
 
 class Key(NamedTuple):
@@ -346,102 +355,84 @@ class Key(NamedTuple):
         return LAKECTL_PREFIX + self.lakectl.upper().replace(".", "_") if self.lakectl else ""
 
 
+_SUMMARIES: Final = {
+    "user.name": "name of the committer; default: git's user.name",
+    "user.email": "e-mail of the committer; default: git's user.email",
+    "base_uri": "prefix of every URI that lacks lakefs://",
+    USE: "repository, or branch, that commands without a URI mean",
+    LINK: "how files of a linked directory come from a directory namespace: auto (reflink or copy)"
+    ", reflink, hardlink (read-only; root gets copies), hardlink-root (also for root), or copy",
+    "cache.size": "size limit of the local cache",
+    "cache.memory": "size limit of the parts of trees that one process keeps in memory",
+    "transfer.parallelism": "objects transferred in parallel",
+    "gc.grace": "minimum age of garbage, and how long it stays condemned; at least 24h",
+    LOCAL_TRUST: "linked directories of other users that are used; * for all",
+    NETWORK_TIMEOUT: "how long a store may take for the headers of an answer, and may send nothing",
+    NETWORK_MIN_RATE: "bytes a second that an object or listing must arrive with, over "
+    "network.timeout; 0: any",
+    "presign.expires": "how long a presigned URL works",
+    SERVE_ACCESS_KEY: "access key of `lakecli serve`; default: a new one each time",
+    SERVE_SECRET_KEY: "secret key that belongs to serve.access-key",
+    SYNC: "fetch before and push after every command: auto or manual",
+    TRUST: "locations outside its namespace from which a repository's objects may be read",
+    "timeouts.check": "how long a check may take",
+    "timeouts.hook": "how long a hook may take",
+    Demand.S3_SSE: "encryption that writes to S3 ask for: AES256, aws:kms or aws:kms:dsse",
+    Demand.S3_KMS_KEY: "key of AWS KMS that writes to S3 ask for",
+    Demand.S3_BUCKET_KEY: "whether writes to S3 ask for an S3 Bucket Key",
+    Demand.S3_PAYER: "whether you pay for requests to S3 (Requester Pays)",
+    Demand.S3_ANONYMOUS: "whether S3 is read without credentials",
+    Demand.GS_KMS_KEY: "key of Cloud KMS that writes to Google Cloud Storage ask for",
+    Demand.GS_PROJECT: "project that pays for requests to Google Cloud Storage (Requester Pays)",
+    Demand.GS_ANONYMOUS: "whether Google Cloud Storage is read without credentials",
+    Demand.AZ_SCOPE: "encryption scope that writes to Azure ask for",
+    Demand.AZ_ANONYMOUS: "whether Azure is read without credentials",
+    PROFILE: "profile of ~/.aws/config for S3",
+    ENDPOINT: "server of S3",
+    REGION: "region of the buckets in S3",
+}
+"""The meaning of each setting, for lists and help."""
+
+
+def _key(
+    name: str,
+    parse: Callable[[str], object],
+    example: str,
+    default: str | None = None,
+    *,
+    lakectl: str = "",
+    is_secret: bool = False,
+) -> Key:
+    return Key(name, _SUMMARIES[name], parse, example, default, lakectl, is_secret)
+
+
+def _demand(name: Demand, parse: Callable[[str], str], example: str) -> Key:
+    """Return the setting for a header or parameter that some buckets require."""
+    bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
+    summary = f"{_SUMMARIES[name]}; {bucket}=VALUE: of one bucket"
+    return Key(name.value, summary, _by_bucket(parse, bucket), example)
+
+
 KEYS: Final = (
-    Key("user.name", "name of the committer; default: git's user.name", parse_name, "Ada"),
-    Key("user.email", "e-mail of the committer; default: git's user.email", parse_email, "a@b.org"),
-    Key(
-        "base_uri",
-        "prefix of every URI that lacks lakefs://",
-        parse_base_uri,
-        "lakefs://demo/",
-        lakectl="base_uri",
-    ),
-    Key(
-        USE,
-        "repository, or branch, that commands without a URI mean",
-        parse_used,
-        "lakefs://demo/main",
-    ),
-    Key(
-        LINK,
-        "how files of a linked directory come from a directory namespace: auto (reflink or copy), "
-        "reflink, hardlink (read-only; root gets copies), hardlink-root (also for root), or copy",
-        parse_link,
-        "hardlink",
-        default="auto",
-    ),
-    Key("cache.size", "size limit of the local cache", parse_size, "2 GiB", default="10 GiB"),
-    Key(
-        "cache.memory",
-        "size limit of the parts of trees that one process keeps in memory",
-        parse_size,
-        "256 MiB",
-        default="1 GiB",
-    ),
-    Key(
-        "transfer.parallelism",
-        "objects transferred in parallel",
-        parse_count,
-        "8",
-        default="25",
-        lakectl="options.parallelism",
-    ),
-    Key(
-        "gc.grace",
-        "minimum age of garbage, and how long it stays condemned; at least 24h",
-        parse_grace,
-        "30d",
-        default="14d",
-    ),
-    Key(
-        LOCAL_TRUST,
-        "linked directories of other users that are used; * for all",
-        parse_directories,
-        "/srv/shared/data",
-    ),
-    Key(
-        NETWORK_TIMEOUT,
-        "how long a store may take for the headers of an answer, and may send nothing",
-        parse_timeout,
-        "5m",
-        default="60s",
-    ),
-    Key(
-        NETWORK_MIN_RATE,
-        "bytes a second that an object or listing must arrive with, over network.timeout; 0: any",
-        parse_size,
-        "100",
-        default="1 KiB",
-    ),
-    Key("presign.expires", "how long a presigned URL works", parse_duration, "12h", default="15m"),
-    Key(
-        SERVE_ACCESS_KEY,
-        "access key of `lakecli serve`; default: a new one each time",
-        _matching("[A-Za-z0-9]{3,128}", "an access key", "3 to 128 letters and digits"),
-        "LAKECLI0ADA",
-    ),
-    Key(
-        SERVE_SECRET_KEY,
-        "secret key that belongs to serve.access-key",
-        parse_secret,
-        "at-least-16-characters",
-        is_secret=True,
-    ),
-    Key(
-        SYNC,
-        "fetch before and push after every command: auto or manual",
-        parse_sync,
-        "auto",
-        default="manual",
-    ),
-    Key(
-        TRUST,
-        "locations outside its namespace from which a repository's objects may be read",
-        parse_places,
-        "s3://raw-data /mnt/lake",
-    ),
-    Key("timeouts.check", "how long a check may take", parse_duration, "10m", default="60m"),
-    Key("timeouts.hook", "how long a hook may take", parse_duration, "10m", default="60s"),
+    _key("user.name", parse_name, "Ada"),
+    _key("user.email", parse_email, "a@b.org"),
+    _key("base_uri", parse_base_uri, "lakefs://demo/", lakectl="base_uri"),
+    _key(USE, parse_used, "lakefs://demo/main"),
+    _key(LINK, parse_link, "hardlink", "auto"),
+    _key("cache.size", parse_size, "2 GiB", "10 GiB"),
+    _key("cache.memory", parse_size, "256 MiB", "1 GiB"),
+    _key("transfer.parallelism", parse_count, "8", "25", lakectl="options.parallelism"),
+    _key("gc.grace", parse_grace, "30d", "14d"),
+    _key(LOCAL_TRUST, parse_directories, "/srv/shared/data"),
+    _key(NETWORK_TIMEOUT, parse_timeout, "5m", "60s"),
+    _key(NETWORK_MIN_RATE, parse_size, "100", "1 KiB"),
+    _key("presign.expires", parse_duration, "12h", "15m"),
+    _key(SERVE_ACCESS_KEY, parse_access_key, "LAKECLI0ADA"),
+    _key(SERVE_SECRET_KEY, parse_secret, "at-least-16-characters", is_secret=True),
+    _key(SYNC, parse_sync, "auto", "manual"),
+    _key(TRUST, parse_places, "s3://raw-data /mnt/lake"),
+    _key("timeouts.check", parse_duration, "10m", "60m"),
+    _key("timeouts.hook", parse_duration, "10m", "60s"),
     *(
         Key(
             f"{OF_HOOKS}{when}-{what}",
@@ -452,70 +443,29 @@ KEYS: Final = (
         for when, moment in (("pre", "before"), ("post", "after"))
         for what in ("commit", "merge", "push")
     ),
+    _demand(Demand.S3_SSE, _parse_sse, "aws:kms"),
+    _demand(Demand.S3_KMS_KEY, _parse_aws_key, "s3://my-lake=alias/lake"),
+    _demand(Demand.S3_BUCKET_KEY, _parse_flag, YES),
+    _demand(Demand.S3_PAYER, _parse_flag, "s3://arxiv=true"),
+    _demand(Demand.S3_ANONYMOUS, _parse_flag, "s3://noaa-goes16=true"),
     _demand(
-        Demand.S3_SSE,
-        "encryption that writes to S3 ask for: AES256, aws:kms or aws:kms:dsse",
-        "aws:kms",
-        _matching("AES256|aws:kms(:dsse)?", "an encryption", "write AES256 or aws:kms"),
+        Demand.GS_KMS_KEY, _parse_google_key, "projects/p/locations/eu/keyRings/r/cryptoKeys/k"
     ),
-    _demand(
-        Demand.S3_KMS_KEY,
-        "key of AWS KMS that writes to S3 ask for",
-        "s3://my-lake=alias/lake",
-        _matching(r"[A-Za-z0-9:/_.+@-]{1,2048}", "a key", "write its ID, ARN or alias/NAME"),
-    ),
-    _demand(Demand.S3_BUCKET_KEY, "whether writes to S3 ask for an S3 Bucket Key", YES),
-    _demand(
-        Demand.S3_PAYER, "whether you pay for requests to S3 (Requester Pays)", "s3://arxiv=true"
-    ),
-    _demand(Demand.S3_ANONYMOUS, "whether S3 is read without credentials", "s3://noaa-goes16=true"),
-    _demand(
-        Demand.GS_KMS_KEY,
-        "key of Cloud KMS that writes to Google Cloud Storage ask for",
-        "projects/p/locations/eu/keyRings/r/cryptoKeys/k",
-        _matching(
-            "projects/[^/=]+/locations/[^/=]+/keyRings/[^/=]+/cryptoKeys/[^/=]+",
-            "a key",
-            "write projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY",
-        ),
-    ),
-    _demand(
-        Demand.GS_PROJECT,
-        "project that pays for requests to Google Cloud Storage (Requester Pays)",
-        "gs://open-data=my-project",
-        _matching("[a-z0-9.:-]{1,128}", "a project", "write the ID of the project"),
-    ),
-    _demand(
-        Demand.GS_ANONYMOUS,
-        "whether Google Cloud Storage is read without credentials",
-        "gs://open-data=true",
-    ),
-    _demand(
-        Demand.AZ_SCOPE,
-        "encryption scope that writes to Azure ask for",
-        "lake-scope",
-        _matching("[A-Za-z0-9-]{3,63}", "an encryption scope", "write the name of the scope"),
-    ),
-    _demand(
-        Demand.AZ_ANONYMOUS,
-        "whether Azure is read without credentials",
-        "az://opendata/public=true",
-    ),
+    _demand(Demand.GS_PROJECT, _parse_project, "gs://open-data=my-project"),
+    _demand(Demand.GS_ANONYMOUS, _parse_flag, "gs://open-data=true"),
+    _demand(Demand.AZ_SCOPE, _parse_scope, "lake-scope"),
+    _demand(Demand.AZ_ANONYMOUS, _parse_flag, "az://opendata/public=true"),
 )
 """All settings that apply to all repositories."""
 
 OF_REPOSITORY: Final = "repo."
 """The prefix of the names of settings that apply to one repository."""
 
-PROFILE: Final = "profile"
-ENDPOINT: Final = "endpoint"
-REGION: Final = "region"
-
 REPOSITORY_KEYS: Final = (
     *(key for key in KEYS if key.name in (SYNC, TRUST)),
-    Key(PROFILE, "profile of ~/.aws/config for S3", parse_profile, "prod"),
-    Key(ENDPOINT, "server of S3", parse_endpoint, "https://minio.example.com"),
-    Key(REGION, "region of the buckets in S3", parse_region, "eu-central-1"),
+    _key(PROFILE, parse_profile, "prod"),
+    _key(ENDPOINT, parse_endpoint, "https://minio.example.com"),
+    _key(REGION, parse_region, "eu-central-1"),
 )
 """The settings that can be set for one repository, such as ``repo.NAME.profile``."""
 
