@@ -53,7 +53,6 @@ from lakecli.errors import LakeError, NotFound, Unsupported
 from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, ObjectStore, Version
 
 if TYPE_CHECKING:
-    from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
     from lakecli.stores.responses import ServerDate
 
 PART_SIZE: Final = 8 << 20
@@ -175,31 +174,12 @@ class VersionedStore(ObjectStore, Protocol):
     def list_versions(self, *, after: str = "") -> Iterator[tuple[ObjectInfo, str]]:
         """Yield objects as `ObjectStore.list` does, each with the ID of its current version."""
 
-    def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
-    ) -> bytes:
-        """Return a range of a version of an object; see `ObjectStore.get`.
+    def at_version(self, version_id: str) -> ObjectStore:
+        """Return a store whose methods get, open, head and presign use a version of an object.
 
-        Raises:
-            ObjectNotFound: the key or the version does not exist.
+        They raise `ObjectNotFound` if the key or the version does not exist. The other methods are
+        not for such a store; see `lakecli.stores.read_only.at_version`.
         """
-
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open a version of an object for one pass of reading; see `ObjectStore.open`."""
-
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Return the properties of a version of an object; see `ObjectStore.head`."""
-
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
-        """Sign a URL of a version of an object; see `ObjectStore.presign`."""
 
 
 class Access(NamedTuple):
@@ -448,10 +428,8 @@ def versions_of(store: ObjectStore) -> VersionedStore:
         Unsupported: the store cannot read versions.
     """
     if not isinstance(store, VersionedStore):
-        raise Unsupported(
-            f"only buckets keep versions of objects: {store.uri}",
-            hint="copy the bytes into the repository: `import --from SOURCE --to PATH --copy`",
-        )
+        hint = "copy the bytes into the repository: `import --from SOURCE --to PATH --copy`"
+        raise Unsupported(f"only buckets keep versions of objects: {store.uri}", hint=hint)
     return store
 
 

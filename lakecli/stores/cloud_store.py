@@ -4,27 +4,22 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from copy import copy
 from io import BytesIO
 from threading import BoundedSemaphore, Lock, RLock
-from typing import BinaryIO, ClassVar, Generic, Protocol, TypeVar
+from typing import BinaryIO, ClassVar, Generic, Protocol, Self, TypeVar
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import LakeError, UsageError
-from lakecli.stores import contract
-from lakecli.stores.capabilities import (
-    PART_SIZE,
-    CopiesFrom,
-    DeletesMatching,
-    HasUploads,
-    ReportsAccess,
-    ShowsClock,
-    VersionedStore,
-    WritesGarbled,
-)
+from lakecli.stores import capabilities, contract
+from lakecli.stores.capabilities import PART_SIZE, DeletesMatching, WritesGarbled
 from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import PLAIN, Attributes, Condition, Version
 from lakecli.stores.responses import ServerDate, check_moves
 from lakecli.stores.streams import batches, read_exactly
+
+Failure = tuple[str, int, str]
+"""The full name of an object that could not be deleted, the HTTP status and the error code."""
 
 
 class SdkClient(Protocol):
@@ -50,9 +45,7 @@ class SdkClient(Protocol):
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object by a request with a wrong checksum."""
 
-    def delete(
-        self, names: Sequence[str], versions: Sequence[Version]
-    ) -> Iterable[tuple[str, int, str]]:
+    def delete(self, names: Sequence[str], versions: Sequence[Version]) -> Iterable[Failure]:
         """Delete objects by one request; return the failures, each with its HTTP status and code.
 
         Args:
@@ -67,7 +60,13 @@ Refusal = tuple[str, LakeError]
 """The full name of an object that could not be deleted, and the reason."""
 
 
-class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClock):
+class CloudStore(
+    capabilities.VersionedStore,
+    capabilities.CopiesFrom,
+    capabilities.HasUploads,
+    capabilities.ReportsAccess,
+    capabilities.ShowsClock,
+):
     """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
 
     Keys are relative to the namespace; `full` returns the full name, which is that in the bucket.
@@ -78,10 +77,12 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
     Attributes:
         delete_size: largest number of objects that one request deletes.
         start: the prefix of all names in the bucket, with a slash if it is not empty.
+        version_id: ID of the version that get, open, head and presign use; ``""``: the current one.
     """
 
     cloud: ClassVar[str]
     delete_size: ClassVar[int]
+    version_id = ""
 
     def __init__(
         self, root: str, prefix: str, translator: Translator, server_date: ServerDate
@@ -103,16 +104,16 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """The URI of the bucket with the prefix of the namespace."""
         return f"{self.root}/{self._prefix}" if self._prefix else self.root
 
+    def at_version(self, version_id: str) -> Self:
+        """Return a store that reads a version; it shares the clients of this store."""
+        found = copy(self)
+        found.version_id = version_id
+        return found
+
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        """Return a range of an object, or of a version of it; see `ObjectStore.get`.
+        """Return a range of an object; see `ObjectStore.get`.
 
         Raises:
             Unsupported: the server does not implement ranges.
@@ -120,19 +121,13 @@ class CloudStore(VersionedStore, CopiesFrom, HasUploads, ReportsAccess, ShowsClo
         """
         contract.check_range(start, length)
         if length == 0:
-            found = self.head(key, version_id=version_id)
+            found = self.head(key)
             contract.check_matching(matching, key, found.etag, found.version, found.md5)
             return b""
-        return self._get(key, start, length, matching, version_id)
+        return self._get(key, start, length, matching)
 
     @abstractmethod
-    def _get(
-        self, key: str, start: int, length: int | None, matching: str, version_id: str
-    ) -> bytes: ...
-
-    @abstractmethod
-    def head(self, key: str, *, version_id: str = "") -> contract.ObjectInfo:
-        """Return the properties of an object, or of a version of it."""
+    def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes: ...
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many by one request; a missing object is ignored."""
@@ -260,14 +255,14 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
     def __init__(self, root: str, prefix: str, translator: Translator) -> None:
         super().__init__(root, prefix, translator, ServerDate())
         self._lock = RLock()
-        self._client: Client | None = None
+        self._clients: list[Client] = []  # shared with stores that `at_version` returns
 
     def sdk(self) -> Client:
         """Return the SDK's client, which is created by the first call."""
         with self._lock:
-            if self._client is None:
-                self._client = self._new_client()
-            return self._client
+            if not self._clients:
+                self._clients.append(self._new_client())
+            return self._clients[0]
 
     @abstractmethod
     def _new_client(self) -> Client: ...

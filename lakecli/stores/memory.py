@@ -11,10 +11,11 @@ The data is lost when the process ends, so the command line does not support suc
 
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import RLock
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Self
 
 import google_crc32c
 
@@ -91,7 +92,12 @@ class MemoryStore:
         prefix: prefix of every key in the bucket; no slash is added.
         missing: whether to behave as if the bucket did not exist.
         name: name of the bucket in `BUCKETS`, if it has one.
+
+    Attributes:
+        version_id: ID of the version to read; ``""``: the current one.
     """
+
+    version_id = ""
 
     def __init__(
         self,
@@ -117,18 +123,18 @@ class MemoryStore:
         self._check_bucket()
         return ""
 
+    def at_version(self, version_id: str) -> Self:
+        """Return a store that reads a version; see `VersionedStore`."""
+        found = copy(self)
+        found.version_id = version_id
+        return found
+
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        """Return a range of an object, or of a version of it; see `ObjectStore.get`."""
+        """Return a range of an object; see `ObjectStore.get`."""
         contract.check_range(start, length)
-        body = self._find(key, version_id, matching).body
+        body = self._find(key, matching).body
         return body[start:] if length is None else body[start : start + length]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
@@ -136,9 +142,9 @@ class MemoryStore:
         stored = self._find(key)
         return stored.body[:length], stored.info.version
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object, or a version of it, for reading."""
-        return io.BytesIO(self._find(key, version_id, matching).body)
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        """Open an object for reading."""
+        return io.BytesIO(self._find(key, matching).body)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -177,9 +183,9 @@ class MemoryStore:
             return False
         return True
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Return the properties of an object, or of a version of it."""
-        return self._find(key, version_id).info
+    def head(self, key: str) -> ObjectInfo:
+        """Return the properties of an object."""
+        return self._find(key).info
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield objects in byte order; the listing shows the state at its beginning."""
@@ -234,11 +240,9 @@ class MemoryStore:
         """Yield the objects, each with the ID of its current version."""
         return ((info, str(info.version)) for info in self.list(after=after))
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Raise `Unsupported`, because objects in memory have no URLs."""
-        del request, now, version_id
+        del request, now
         raise Unsupported(f"cannot presign, {self.uri} is in memory: {key!r}")
 
     def local_path(self, key: str) -> str | None:
@@ -257,9 +261,9 @@ class MemoryStore:
                 hint="memory:// is for tests and examples of the library: see lakecli.stores",
             )
 
-    def _find(self, key: str, version_id: str = "", matching: str = "") -> Stored:
+    def _find(self, key: str, matching: str = "") -> Stored:
         self._check_bucket()
-        full, bucket = self._prefix + key, self._bucket
+        full, bucket, version_id = self._prefix + key, self._bucket, self.version_id
         found = bucket.versions.get((full, version_id)) if version_id else bucket.objects.get(full)
         if found is None:
             raise contract.ObjectNotFound(

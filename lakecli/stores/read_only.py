@@ -5,7 +5,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from lakecli.errors import Refused, Unsupported
 from lakecli.stores.capabilities import VersionedStore, versions_of
@@ -21,7 +21,6 @@ class ReadOnlyStore:
     def __init__(self, store: ObjectStore, *, hint: str) -> None:
         self._store = store
         self._hint = hint
-        self._options: dict[str, Any] = {}
 
     @property
     def uri(self) -> str:
@@ -32,7 +31,7 @@ class ReadOnlyStore:
         self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
-        return self._store.get(key, start=start, length=length, matching=matching, **self._options)
+        return self._store.get(key, start=start, length=length, matching=matching)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version; see `ObjectStore.get_versioned`."""
@@ -40,11 +39,11 @@ class ReadOnlyStore:
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """Open an object for reading; see `ObjectStore.open`."""
-        return self._store.open(key, matching=matching, **self._options)
+        return self._store.open(key, matching=matching)
 
     def head(self, key: str) -> ObjectInfo:
         """Return the properties of an object; see `ObjectStore.head`."""
-        return self._store.head(key, **self._options)
+        return self._store.head(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under a prefix; see `ObjectStore.list`."""
@@ -54,7 +53,7 @@ class ReadOnlyStore:
         """Sign a URL for reading an object; refuse a URL for writing."""
         if request.method != "GET":
             self.put()
-        return self._store.presign(key, request, now=now, **self._options)
+        return self._store.presign(key, request, now=now)
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None``; see `ObjectStore.local_path`."""
@@ -71,8 +70,7 @@ class AtVersion(ReadOnlyStore):
     """A store that reads one version of one object, because a version ID belongs to one object."""
 
     def __init__(self, store: VersionedStore, version_id: str) -> None:
-        super().__init__(store, hint="")
-        self._options = {"version_id": version_id}
+        super().__init__(store.at_version(version_id), hint="")
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version, by two requests; a version never changes."""

@@ -76,17 +76,9 @@ class Weighing(CountingStore):
     read = written = 0
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        data = super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        data = super().get(key, start=start, length=length, matching=matching)
         self.read += len(data)
         return data
 

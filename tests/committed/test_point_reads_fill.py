@@ -190,20 +190,12 @@ class Gate(RecordingStore):
         self.opened.set()
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         if not self.opened.is_set():
             self.reached.set()
             assert self.opened.wait(WAIT)
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
 
 def test_nobody_waits_for_a_fill_that_waits_for_the_bucket() -> None:

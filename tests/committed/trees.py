@@ -143,22 +143,14 @@ class RecordingStore(MemoryStore):
         self.heads: list[str] = []
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self.reads.append((key, start, length))
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+    def head(self, key: str) -> ObjectInfo:
         self.heads.append(key)
-        return super().head(key, version_id=version_id)
+        return super().head(key)
 
 
 def put_foreign(store: ObjectStore, model: Model, *, size: int) -> MetarangeId:

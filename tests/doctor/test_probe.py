@@ -440,13 +440,7 @@ def test_large_files_that_go_neither_way_are_detected() -> None:
 def test_wrong_ranges_are_detected() -> None:
     class Rangeless(FaultyStore):
         def get(
-            self,
-            key: str,
-            *,
-            start: int = 0,
-            length: int | None = None,
-            matching: str = "",
-            version_id: str = "",
+            self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
         ) -> bytes:
             return super().get(key)
 

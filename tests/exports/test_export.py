@@ -416,20 +416,12 @@ class Moody(FaultyStore):
         self._fails = fails
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         error = self._fails(key)
         if error is not None:
             raise error
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
 
 def in_store(repository: Repository, store: FaultyStore) -> Repository:

@@ -45,23 +45,17 @@ class FoldingStore(CountingStore):
     ) -> Version:
         return super().put(folded(key), body, condition, attributes)
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        return super().head(folded(key), version_id=version_id)
+    def head(self, key: str) -> ObjectInfo:
+        return super().head(folded(key))
 
 
 class SharingStore(CountingStore):
     """Lists ``x//y`` and ``x/y`` with sizes and metadata of their own, and the same bytes."""
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        del matching, version_id
+        del matching
         objects = self._bucket.objects.items()
         same = [item for name, item in objects if folded(name) == folded(self._prefix + key)]
         body = max(same, key=lambda item: item.info.modified_at).body
@@ -97,9 +91,9 @@ class RefusingStore(CountingStore):
         self.check(key)
         return super().put(key, body, condition, attributes)
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+    def head(self, key: str) -> ObjectInfo:
         self.check(key)
-        return super().head(key, version_id=version_id)
+        return super().head(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self.check(prefix)

@@ -196,27 +196,19 @@ class Line(MemoryStore):
         self._who = who
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         get = super().get
-        return self._read(
-            lambda: get(key, start=start, length=length, matching=matching, version_id=version_id)
-        )
+        return self._read(lambda: get(key, start=start, length=length, matching=matching))
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         return self._read(lambda: super(Line, self).get_versioned(key, length=length))
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        return self._read(lambda: super(Line, self).open(key, version_id=version_id))
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        return self._read(lambda: super(Line, self).open(key))
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        return self._read(lambda: super(Line, self).head(key, version_id=version_id))
+    def head(self, key: str) -> ObjectInfo:
+        return self._read(lambda: super(Line, self).head(key))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         return self._read(lambda: iter([*super(Line, self).list(prefix, after=after)]))

@@ -277,18 +277,10 @@ def test_an_object_larger_than_any_pack_is_not_fetched(monkeypatch: pytest.Monke
 
     class Measured(MemoryStore):
         def get(
-            self,
-            key: str,
-            *,
-            start: int = 0,
-            length: int | None = None,
-            matching: str = "",
-            version_id: str = "",
+            self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
         ) -> bytes:
             reads.append(length)
-            return super().get(
-                key, start=start, length=length, matching=matching, version_id=version_id
-            )
+            return super().get(key, start=start, length=length, matching=matching)
 
     store = Measured()
     data = bytes(100_000)

@@ -87,18 +87,10 @@ class TroubledStore(MemoryStore):
         self._plan = plan
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self._ask("get")
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self._ask("get")

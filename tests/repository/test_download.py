@@ -276,13 +276,7 @@ def test_an_unreachable_store_ends_the_download(repository: Repository, tmp_path
 
     class Down(MemoryStore):
         def get(
-            self,
-            key: str,
-            *,
-            start: int = 0,
-            length: int | None = None,
-            matching: str = "",
-            version_id: str = "",
+            self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
         ) -> bytes:
             raise Unreachable("down")
 

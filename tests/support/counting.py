@@ -45,26 +45,18 @@ class CountingStore(MemoryStore):
             self.keys.clear()
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self.count("get", key)
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         self.count("get", key)
         return super().get_versioned(key, length=length)
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
         self.count("get", key)
-        return super().open(key, matching=matching, version_id=version_id)
+        return super().open(key, matching=matching)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -72,9 +64,9 @@ class CountingStore(MemoryStore):
         self.count("put", key)
         return super().put(key, body, condition, attributes)
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+    def head(self, key: str) -> ObjectInfo:
         self.count("head", key)
-        return super().head(key, version_id=version_id)
+        return super().head(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self.count("list", prefix)

@@ -78,18 +78,10 @@ class FaultyStore(MemoryStore):
             raise error
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self.ask("get")
-        body = super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        body = super().get(key, start=start, length=length, matching=matching)
         if self.reads_late:
             return self._previous.get(key, body)
         return body[::-1] if self.garbles else body
@@ -98,9 +90,9 @@ class FaultyStore(MemoryStore):
         version = super().head(key).version
         return self.get(key, length=length), version
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
+    def head(self, key: str) -> ObjectInfo:
         self.ask("head")
-        return super().head(key, version_id=version_id)
+        return super().head(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         self.ask("list")
@@ -126,9 +118,7 @@ class FaultyStore(MemoryStore):
         self.ask("delete")
         super().delete(keys)
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         self.ask("presign")
         url = f"http://store.example/{len(self._urls)}"
         self._urls[url] = key

@@ -88,9 +88,7 @@ class JailStore(MemoryStore):
     def prepare(self) -> str:
         return ""
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         self._jail.requests.add(self._where)
         self._jail.signed.append(f"{self._uri}/{key}")
         return PresignedUrl("https://signed.invalid/x", now + request.expires_in)

@@ -75,25 +75,21 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         self.container = container
         self._bucket_exists = True  # no check: Azure has different errors for container and blob
 
-    def _get(
-        self, key: str, start: int, length: int | None, matching: str, version_id: str
-    ) -> bytes:
+    def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         """Return a range of a blob; to read from its end, request its size first."""
         if start >= 0:
-            return self._read(key, start, length, version_id, etag=matching)
+            return self._read(key, start, length, matching)
         for _ in range(TRIES):
-            info = self.head(key, version_id=version_id)
+            info = self.head(key)
             contract.check_matching(matching, key, info.etag, info.md5)
             # A blob that was replaced between the two requests may have another size.
             with suppress(ConditionFailed):
                 first = max(info.size + start, 0)
-                return self._read(key, first, None, version_id, etag=info.version)
+                return self._read(key, first, None, info.version)
         raise self._replaced(key)
 
-    def _read(
-        self, key: str, start: int, length: int | None, version_id: str, *, etag: str = ""
-    ) -> bytes:
-        time = version_time(version_id)
+    def _read(self, key: str, start: int, length: int | None, etag: str) -> bytes:
+        time = version_time(self.version_id)
         with self.reading(key) as full:
             return self.sdk().read(full, start=start, length=length, etag=etag, version_id=time)[0]
 
@@ -109,20 +105,21 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 return data, version_of(etag) if data or etag or length is None else Version("")
         raise self._replaced(key)
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object, or a version of it, for one pass of reading."""
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        """Open an object for one pass of reading."""
+        time = version_time(self.version_id)
         with self.reading(key) as full:
-            download = self.sdk().open(full, etag=matching, version_id=version_time(version_id))
+            download = self.sdk().open(full, etag=matching, version_id=time)
         return cast("BinaryIO", _DownloadStream(self, download, key))
 
     def _replaced(self, key: str) -> ConditionFailed:
         what = f"{self.uri}/{key}"
         return ConditionFailed(f"object was replaced while it was read: {what!r}")
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Return the properties of an object, or of a version of it."""
+    def head(self, key: str) -> ObjectInfo:
+        """Return the properties of an object."""
         with self.reading(key) as full:
-            found = self.sdk().describe(full, version_id=version_time(version_id))
+            found = self.sdk().describe(full, version_id=version_time(self.version_id))
             settings = found.content_settings
             return self._info_of(found)._replace(
                 content_type=settings.content_type or "",
@@ -219,9 +216,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 raise self.translator.error(NOT_COPIED, target, code=status)
         return True
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL: offline with the account's key, otherwise with a delegated key of the store.
 
         Raises:
@@ -229,10 +224,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 limit for the size of an upload.
         """
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
-            raise Unsupported(
-                "Azure cannot limit the size of an upload by a URL",
-                hint="one request sends at most 5,000 MiB: ask for no smaller limit",
-            )
+            hint = "one request sends at most 5,000 MiB: ask for no smaller limit"
+            raise Unsupported("Azure cannot limit the size of an upload by a URL", hint=hint)
         login = self._login
         if login.is_anonymous:
             path = quoted_path(self.full(key))
@@ -254,7 +247,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
                 name=full,
                 now=now,
                 delegated=delegated,
-                version_id=version_time(version_id),
+                version_id=version_time(self.version_id),
                 scope=self._scope,
             )
         if request.part is None:

@@ -12,11 +12,6 @@ NO_GENERATION = 1
 """A generation that no object has: generations count microseconds since 1970."""
 
 
-def generation_of(version_id: str) -> int | None:
-    """Return the generation with a version ID; ``None`` for the ID ``""``: the current one."""
-    return generation_for(Match(Version(version_id))) if version_id else None
-
-
 def generation_for(condition: Condition) -> int | None:
     """Return the generation that a condition requires; 0: no object may exist; ``None``: any."""
     match condition:

@@ -22,10 +22,10 @@ from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.stores import contract, presigned_urls
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import Attributes, Condition, ObjectInfo, ObjectStore, Version
+from lakecli.stores.contract import Attributes, Condition, Match, ObjectInfo, ObjectStore, Version
 from lakecli.stores.gs.credentials import GOOG4, KMS_KEY_HEADER, GsLogin, Signer, describe
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
-from lakecli.stores.gs.generations import generation_of, version_of
+from lakecli.stores.gs.generations import generation_for, version_of
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import LONGEST, PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
@@ -71,13 +71,15 @@ class GsStore(MatchingCloudStore["GsClient"]):
         self.bucket = bucket
         self._signing: tuple[Signer, str] | None = None
 
-    def _get(
-        self, key: str, start: int, length: int | None, matching: str, version_id: str
-    ) -> bytes:
+    @property
+    def _generation(self) -> int | None:
+        """The generation to read; ``None``: the current one."""
+        return generation_for(Match(Version(self.version_id))) if self.version_id else None
+
+    def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
-            generation = generation_of(version_id)
-            data = self.read_matching(full, start, end, matching, generation).data
+            data = self.read_matching(full, start, end, matching, self._generation).data
             longest = -start if start < 0 else length
             if longest is not None and len(data) > longest:
                 raise RangeIgnoredError
@@ -128,14 +130,14 @@ class GsStore(MatchingCloudStore["GsClient"]):
             contract.check_matching(matching, full, *tags)
         return piece
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object, or a version of it, for one pass of reading."""
-        return cast("BinaryIO", _ObjectStream(self, key, matching, generation_of(version_id)))
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        """Open an object for one pass of reading."""
+        return cast("BinaryIO", _ObjectStream(self, key, matching, self._generation))
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Return the properties of an object, or of a version of it."""
+    def head(self, key: str) -> ObjectInfo:
+        """Return the properties of an object."""
         with self.reading(key) as full:
-            blob = self.sdk().describe(full, generation=generation_of(version_id))
+            blob = self.sdk().describe(full, generation=self._generation)
             return self._info_of(blob)._replace(
                 content_type=blob.content_type or "",
                 content_encoding=contract.plain_encoding(blob.content_encoding),
@@ -187,18 +189,14 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Copy an object of any bucket into this namespace."""
         if not isinstance(source, GsStore):
             return False
-        if not attributes.content_type:
-            # Without any attribute, the copy would get the attributes of the original.
-            attributes = attributes._replace(content_type="application/octet-stream")
-        target = self.full(key)
+        # Without any attribute, the copy would get the attributes of the original.
+        attributes = attributes._replace(content_type=attributes.content_type or DEFAULT)
+        target, payer = self.full(key), source.project
         with source.reading(source_key) as origin:
-            project = source.project
-            self.sdk().copy(source.bucket, origin, target, attributes, project=project)
+            self.sdk().copy(source.bucket, origin, target, attributes, project=payer)
         return True
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
 
         Raises:
@@ -215,19 +213,14 @@ class GsStore(MatchingCloudStore["GsClient"]):
             request = request._replace(content_type=sent, content_encoding="")
         longest = signer.longest
         lifetime = presigned_urls.lifetime_of(request.method, request.expires_in, longest=longest)
+        limit = {"x-goog-content-length-range": f"0,{request.max_size}"}
         unsigned, _, text = presigned_urls.v4_url(
             GOOG4._replace(name=signer.email),
             request,
             f"{endpoint}/{self.bucket}/{quoted_path(self.full(key))}",
             (now.astimezone(UTC).replace(microsecond=0), lifetime),
-            parameters={
-                "generation": str(generation_of(version_id) or ""),
-                "userProject": self.project,
-            },
-            put_headers={
-                "x-goog-content-length-range": f"0,{request.max_size}",
-                **({KMS_KEY_HEADER: self._kms_key} if self._kms_key else {}),
-            },
+            parameters={"generation": str(self._generation or ""), "userProject": self.project},
+            put_headers=limit | ({KMS_KEY_HEADER: self._kms_key} if self._kms_key else {}),
         )
         url = unsigned._replace(unsigned=(signer.sign, text.encode()))
         return url if request.may_be_unsigned else url.signed(signer.sign(text.encode()))
@@ -258,14 +251,9 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _new_client(self) -> GsClient:
         from lakecli.stores.gs.client import GsClient
 
-        return GsClient(
-            self._login,
-            self.bucket,
-            attempts=self.attempts,
-            server_date=self.server_date,
-            project=self.project,
-            kms_key=self._kms_key,
-        )
+        login, payer = self._login, {"project": self.project, "kms_key": self._kms_key}
+        date = self.server_date
+        return GsClient(login, self.bucket, attempts=self.attempts, server_date=date, **payer)
 
     def _put_stream(
         self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
@@ -329,11 +317,9 @@ class _ObjectStream(PieceStream):
         self.ahead = memoryview(self._checked(first))
 
     def _read(self, generation: int | None) -> ObjectPiece:
-        start = self._offset
+        start, end = self._offset, self._offset + READ_SIZE
         with self._store.reading(self._key) as full:
-            return self._store.read_matching(
-                full, start, start + READ_SIZE, self._matching, generation
-            )
+            return self._store.read_matching(full, start, end, self._matching, generation)
 
     def next_piece(self) -> bytes:
         if self._is_last:
@@ -341,9 +327,8 @@ class _ObjectStream(PieceStream):
         try:
             return self._checked(self._read(self._generation))
         except contract.ObjectNotFound:
-            raise contract.ConditionFailed(
-                f"object was replaced while it was read: {self._named()}"
-            ) from None
+            what = f"object was replaced while it was read: {self._named()}"
+            raise contract.ConditionFailed(what) from None
 
     def _named(self) -> str:
         return repr(f"{self._store.root}/{self._store.full(self._key)}")

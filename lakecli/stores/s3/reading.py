@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -37,6 +37,16 @@ if TYPE_CHECKING:
     from botocore.response import StreamingBody
 
 _META: Final = "x-amz-meta-"
+_DESCRIBED: Final = {
+    "ETag": "etag",
+    "ContentType": "content-type",
+    "ContentEncoding": "content-encoding",
+    "StorageClass": "x-amz-storage-class",
+    "ArchiveStatus": "x-amz-archive-status",
+    "Restore": "x-amz-restore",
+}
+"""The headers of an object that the SDK returns under other names."""
+
 _SIZE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
@@ -82,11 +92,6 @@ def version_of(answer: Mapping[str, Any]) -> Version:
     return Version(responses.etag_of(str(answer.get("ETag", ""))))
 
 
-def _wanted(version_id: str) -> dict[str, str]:
-    """Return the SDK's keyword arguments that select a version; empty for the current object."""
-    return {"VersionId": version_id} if version_id else {}
-
-
 class S3Reader(CloudStore, OpensRanges):
     """A namespace in an S3 bucket, with the methods of `S3Store` that read.
 
@@ -109,11 +114,14 @@ class S3Reader(CloudStore, OpensRanges):
         self.direct = DirectRequests(self._connection, bucket, translator)
         self._sends_if_match = True
 
-    def _get(
-        self, key: str, start: int, length: int | None, matching: str, version_id: str
-    ) -> bytes:
+    @property
+    def _wanted(self) -> dict[str, str]:
+        """The SDK's keyword arguments that select the version; empty for the current object."""
+        return {"VersionId": self.version_id} if self.version_id else {}
+
+    def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         with self.translated(key) as full:
-            return self._read(full, start, length, matching, version_id)[0]
+            return self._read(full, start, length, matching)[0]
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version."""
@@ -121,14 +129,14 @@ class S3Reader(CloudStore, OpensRanges):
             return self._read(full, 0, length)
 
     def _read(
-        self, full: str, start: int, length: int | None, matching: str = "", version_id: str = ""
+        self, full: str, start: int, length: int | None, matching: str = ""
     ) -> tuple[bytes, Version]:
         """Return a range of an object, and its version; a negative `start` counts from the end."""
         span = ""
         if start or length is not None:
             end = "" if start < 0 or length is None else str(start + length - 1)
             span = f"bytes={start}" if start < 0 else f"bytes={start}-{end}"
-        if not version_id:
+        if not self.version_id:
             limit = -start if start < 0 else length
             if_match = self._if_match(matching)
             found = self.direct.get(full, span=span, limit=limit, if_match=if_match)
@@ -137,7 +145,7 @@ class S3Reader(CloudStore, OpensRanges):
                 return found[0], Version(responses.etag_of(found[1]))
         from botocore.exceptions import IncompleteReadError, ResponseStreamingError
 
-        wanted = ({"Range": span} if span else {}) | _wanted(version_id)
+        wanted = ({"Range": span} if span else {}) | self._wanted
         for _ in range(READ_TRIES - 1):
             # The SDK repeats requests, but not the reading of a response that breaks off.
             with suppress(IncompleteReadError, ResponseStreamingError):
@@ -160,15 +168,13 @@ class S3Reader(CloudStore, OpensRanges):
         client = self._connection.client()
         asked = {"Bucket": self.bucket, "Key": full, **wanted}
         if_match = self._if_match(matching)
-        condition = {"IfMatch": if_match} if if_match else {}
+        is_refused = False
         try:
-            answer = client.get_object(**asked, **condition)
-            is_refused = False
+            answer = client.get_object(**asked, **({"IfMatch": if_match} if if_match else {}))
         except ClientError as error:
-            if not condition or status_of(error) not in _DOUBTFUL:
+            if not if_match or status_of(error) not in _DOUBTFUL:
                 raise
-            answer = client.get_object(**asked)
-            is_refused = True
+            answer, is_refused = client.get_object(**asked), True
         try:
             contract.check_matching(matching, full, str(answer.get("ETag", "")))
         except contract.ConditionFailed:
@@ -211,10 +217,10 @@ class S3Reader(CloudStore, OpensRanges):
                 return data, version_of(answer)
             return cast("bytes", body.read()), version_of(answer)
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        """Open an object, or a version of it, for one pass of reading."""
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        """Open an object for one pass of reading."""
         with self.translated(key) as full:
-            answer = self._request(full, matching, _wanted(version_id))
+            answer = self._request(full, matching, self._wanted)
             _size_of(answer)
             return cast("BinaryIO", AnswerStream(answer["Body"], self.translator, full))
 
@@ -222,34 +228,30 @@ class S3Reader(CloudStore, OpensRanges):
         """Open a range of an object by one request; see `OpensRanges`."""
         span = f"bytes={start}-{start + length - 1}"
         with self.translated(key) as full:
-            answer = self._connection.client(max_attempts=1).get_object(
-                Bucket=self.bucket, Key=full, Range=span
-            )
-            stream = AnswerStream(answer["Body"], self.translator, full, length)
-            if not _is_partial(answer):
-                stream.close()
-                raise RangeIgnoredError
-            try:
+            client = self._connection.client(max_attempts=1)
+            answer = client.get_object(Bucket=self.bucket, Key=full, Range=span)
+            with ExitStack() as opened:
+                opened.callback(answer["Body"].close)
+                if not _is_partial(answer):
+                    raise RangeIgnoredError
                 responses.size_of_part(span, answer.get("ContentRange", ""))
-            except UnusableAnswerError:
-                stream.close()
-                raise
-        return cast("BinaryIO", stream)
+                opened.pop_all()
+            return cast("BinaryIO", AnswerStream(answer["Body"], self.translator, full, length))
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        """Return the properties of an object, or of a version of it."""
-        return self._head(key, version_id)[0]
+    def head(self, key: str) -> ObjectInfo:
+        """Return the properties of an object."""
+        return self._head(key)[0]
 
-    def _head(self, key: str, version_id: str) -> tuple[ObjectInfo, str]:
+    def _head(self, key: str) -> tuple[ObjectInfo, str]:
         """Return the properties of an object and its version ID."""
         with self.reading(key) as full:
-            if not version_id:
+            if not self.version_id:
                 headers = self.direct.head(full)
                 info = headers and described(headers, key)
                 if headers and info:
                     return info, responses.version_id_of(headers.get("x-amz-version-id", "null"))
             answer = self._connection.client().head_object(
-                Bucket=self.bucket, Key=full, **_wanted(version_id)
+                Bucket=self.bucket, Key=full, **self._wanted
             )
             info = info_of(answer, key, size=required(answer, "ContentLength"))
             return info, responses.version_id_of(answer.get("VersionId", "null"))
@@ -278,11 +280,9 @@ class S3Reader(CloudStore, OpensRanges):
         page = self._plain_page(prefix, after, token)
         if page is None:
             begin = {"StartAfter": after} if after else {}
+            begin = {"ContinuationToken": token} if token else begin
             answer = self._connection.client().list_objects_v2(
-                Bucket=self.bucket,
-                Prefix=prefix,
-                MaxKeys=PAGE_SIZE,
-                **({"ContinuationToken": token} if token else begin),
+                Bucket=self.bucket, Prefix=prefix, MaxKeys=PAGE_SIZE, **begin
             )
             objects = [
                 info_of(item, required(item, "Key"), size=required(item, "Size"))
@@ -339,7 +339,7 @@ class S3Reader(CloudStore, OpensRanges):
                 yield waiting
                 continue
             with suppress(contract.ObjectNotFound):  # deleted since it was listed
-                yield self._head(info.key, "")
+                yield self._head(info.key)
 
     def _versions_page(
         self, after: str, position: Mapping[str, str]
@@ -397,18 +397,11 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     modified_at = responses.date_of(headers.get("last-modified", ""))
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
         return None
-    item = {
-        "LastModified": modified_at,
-        "ETag": headers.get("etag", ""),
-        "ContentType": headers.get("content-type", ""),
-        "ContentEncoding": headers.get("content-encoding", ""),
-        "StorageClass": headers.get("x-amz-storage-class", ""),
-        "ArchiveStatus": headers.get("x-amz-archive-status", ""),
-        "Restore": headers.get("x-amz-restore", ""),
-        "Metadata": {
-            name[len(_META) :]: text for name, text in headers.items() if name.startswith(_META)
-        },
+    item: dict[str, Any] = {name: headers.get(header, "") for name, header in _DESCRIBED.items()}
+    metadata = {
+        name[len(_META) :]: text for name, text in headers.items() if name.startswith(_META)
     }
+    item |= {"LastModified": modified_at, "Metadata": metadata}
     return info_of(item, key, size=int(size[0]))
 
 

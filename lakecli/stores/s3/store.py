@@ -125,9 +125,7 @@ class S3Store(S3Reader):
         """The argument of a copy that makes the requester pay for reading from this bucket."""
         return {"RequestPayer": "requester"} if self._connection.demands.of_all else {}
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         """Sign a URL offline; if the request limits the size of an upload, sign a form instead."""
         with self.translated(key) as full:
             config, demands = self._connection.config, self._connection.demands
@@ -138,7 +136,7 @@ class S3Store(S3Reader):
         if request.method == "PUT" and request.max_size < LARGEST_PUT:
             url = config.object_url(self.bucket, "")
             return signer.form(request, url, self.bucket, full, now)
-        return signer.url(request, url, now, version_id)
+        return signer.url(request, url, now, self.version_id)
 
     def access(self) -> Access:
         """Describe the credentials in use, and the host that receives requests."""

@@ -34,28 +34,20 @@ class CountingStore(MemoryStore):
     answered = 0
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self.requests += 1
-        body = super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        body = super().get(key, start=start, length=length, matching=matching)
         self.answered += len(body)
         return body
 
-    def head(self, key: str, *, version_id: str = "") -> Any:
+    def head(self, key: str) -> Any:
         self.requests += 1
-        return super().head(key, version_id=version_id)
+        return super().head(key)
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> Any:
+    def open(self, key: str, *, matching: str = "") -> Any:
         self.requests += 1
-        body = super().open(key, matching=matching, version_id=version_id)
+        body = super().open(key, matching=matching)
         self.answered += body.seek(0, 2)
         body.seek(0)
         return body

@@ -181,8 +181,8 @@ class Counting(MemoryStore):
 
     count = 0
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        stream, store = super().open(key, matching=matching, version_id=version_id), self
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        stream, store = super().open(key, matching=matching), self
 
         class Stream(io.RawIOBase):
             def read(self, size: int = -1) -> bytes:
@@ -193,17 +193,9 @@ class Counting(MemoryStore):
         return Stream()  # type: ignore[return-value]
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
-        data = super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        data = super().get(key, start=start, length=length, matching=matching)
         self.count += len(data)
         return data
 
@@ -250,8 +242,8 @@ class Breaking(MemoryStore):
         self.after = after
         self.ranges: list[int] = []
 
-    def open(self, key: str, *, matching: str = "", version_id: str = "") -> BinaryIO:
-        stream, after = super().open(key, matching=matching, version_id=version_id), self.after
+    def open(self, key: str, *, matching: str = "") -> BinaryIO:
+        stream, after = super().open(key, matching=matching), self.after
 
         class Stream(io.RawIOBase):
             def read(self, size: int = -1) -> bytes:
@@ -262,18 +254,10 @@ class Breaking(MemoryStore):
         return Stream()  # type: ignore[return-value]
 
     def get(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        length: int | None = None,
-        matching: str = "",
-        version_id: str = "",
+        self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         self.ranges.append(start)
-        return super().get(
-            key, start=start, length=length, matching=matching, version_id=version_id
-        )
+        return super().get(key, start=start, length=length, matching=matching)
 
 
 def test_reading_resumes_after_a_broken_connection(
@@ -306,9 +290,7 @@ class Signing(MemoryStore):
         super().__init__()
         self.requests: list[tuple[str, PresignRequest]] = []
 
-    def presign(
-        self, key: str, request: PresignRequest, *, now: datetime, version_id: str = ""
-    ) -> PresignedUrl:
+    def presign(self, key: str, request: PresignRequest, *, now: datetime) -> PresignedUrl:
         self.requests.append((key, request))
         return PresignedUrl("https://signed", now + request.expires_in)
 

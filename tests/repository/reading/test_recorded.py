@@ -47,16 +47,16 @@ class Bucket(CountingStore):
     refuses_head = False
     is_mute = False
 
-    def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-        found = super().head(key, version_id=version_id)
+    def head(self, key: str) -> ObjectInfo:
+        found = super().head(key)
         if self.refuses_head:
             raise PermissionDenied("no HEAD")
         if self.is_mute:
             return found._replace(version=Version(""), etag="")
         return found if self.etag is None else found._replace(etag=self.etag)
 
-    def _find(self, key: str, version_id: str = "", matching: str = "") -> Stored:
-        found = super()._find(key, version_id)
+    def _find(self, key: str, matching: str = "") -> Stored:
+        found = super()._find(key)
         check_matching(matching, key, "" if self.is_mute else found.info.version)
         return found
 
@@ -277,14 +277,14 @@ def test_what_a_store_says_is_compared_with_what_was_recorded(
     checksum: str, etag: str, at: datetime, problem: str | None
 ) -> None:
     class Store(Bucket):
-        def head(self, key: str, *, version_id: str = "") -> ObjectInfo:
-            found = super().head(key, version_id=version_id)
+        def head(self, key: str) -> ObjectInfo:
+            found = super().head(key)
             version = found.version if etag else Version("")
             return found._replace(etag=etag, version=version, modified_at=at)
 
-        def _find(self, key: str, version_id: str = "", matching: str = "") -> Stored:
+        def _find(self, key: str, matching: str = "") -> Stored:
             del matching
-            return super()._find(key, version_id)
+            return super()._find(key)
 
     store = Store()
     store.put("k", NEW, ANY)

@@ -251,7 +251,7 @@ def test_a_writer_without_read_permission_can_write(
     file: Callable[[bytes], bytes], size: int
 ) -> None:
     class WriteOnly(MemoryStore):
-        def head(self, key: str, *, version_id: str = "") -> NoReturn:
+        def head(self, key: str) -> NoReturn:
             raise PermissionDenied("not yours to know")
 
     data, store = contents(size), WriteOnly()

@@ -541,7 +541,7 @@ class _Requests:
 def test_a_request_deletes_at_most_256_objects() -> None:
     """The emulator may accept more."""
     store, requests = AzureStore(ACCOUNT, "container"), _Requests()
-    store._client = requests  # type: ignore[assignment]
+    store._clients = [requests]  # type: ignore[list-item]
     store.delete(f"k{number}" for number in range(513))
     assert requests.sizes == [256, 256, 1]
     requests.sizes.clear()

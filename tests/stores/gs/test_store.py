@@ -314,7 +314,7 @@ class _Requests:
 def test_a_request_deletes_at_most_a_hundred_objects() -> None:
     """The emulator may accept more."""
     store, requests = GsStore("bucket"), _Requests()
-    store._client = requests  # type: ignore[assignment]
+    store._clients = [requests]  # type: ignore[list-item]
     store.delete(f"k{number}" for number in range(201))
     assert requests.sizes == [100, 100, 1]
     requests.sizes.clear()

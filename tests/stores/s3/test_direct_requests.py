@@ -148,10 +148,10 @@ def test_the_sdk_describes_objects_in_the_same_way(
     store: S3Store, server: StubServer, headers: dict[str, str]
 ) -> None:
     server.answers = [Answer(headers=DESCRIBED | headers)]
-    found = store._head("k", "")
+    found = store._head("k")
     assert is_direct(server)
     store.direct._is_usable = False
-    assert store._head("k", "") == found
+    assert store._head("k") == found
     assert not is_direct(server)
 
 
@@ -184,7 +184,7 @@ def test_an_odd_description_is_left_to_the_sdk(
 
 def test_a_version_is_described_by_the_sdk(store: S3Store, server: StubServer) -> None:
     server.answers = [Answer(headers=DESCRIBED)]
-    assert store.head("k", version_id="v").size == 12
+    assert store.at_version("v").head("k").size == 12
     assert not is_direct(server)
 
 
