@@ -1,13 +1,14 @@
 """Creates the SDK's client, with an HTTP client that limits responses.
 
 The SDK alone would read a response of any length, and treat other XML as an empty listing. In the
-SDK's event ``before-send``, `SdkHttp.answer_to` sends the request instead.
+SDK's event ``before-send``, `SdkHttp.answer` sends the request instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from io import BytesIO
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.parsers import ResponseParser, ResponseParserFactory
 from botocore.response import StreamingBody
 from botocore.utils import ContainerMetadataFetcher, get_environ_proxies
+from urllib3 import HTTPResponse
 
 from lakecli.stores.answer_limits import AnswerLimits, bounded_pools, slow_answer_of
 from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
@@ -33,25 +35,24 @@ if TYPE_CHECKING:
 CONNECTIONS: Final = 32
 """Number of connections in a client's pool; further ones are closed after their use."""
 
-_LISTINGS: Final = {
-    "ListObjectVersions": ("ListVersionsResult", "ListBucketVersionsResult", "ListBucketResult"),
-    "ListObjectsV2": ("ListBucketResult",),
-}
-"""The root elements of listings of objects, which must say whether another page follows.
-
-The first name is the one that S3 uses; other servers use the other names.
-"""
-
-_ANSWERS: Final = {
+_DOCUMENTS: Final = {
     "CompleteMultipartUpload": "CompleteMultipartUploadResult",
     "CopyObject": "CopyObjectResult",
     "DeleteObjects": "DeleteResult",
     "GetBucketVersioning": "VersioningConfiguration",
     "ListMultipartUploads": "ListMultipartUploadsResult",
+    "ListObjectVersions": "ListVersionsResult ListBucketVersionsResult ListBucketResult",
+    "ListObjectsV2": "ListBucketResult",
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
-"""The root elements of other responses; only the ID of a new upload is checked elsewhere."""
+"""The root elements of responses: S3's, and then those of other servers.
+
+The response to the start of an upload is checked by its ID only.
+"""
+
+_LISTINGS: Final = frozenset({"ListObjectVersions", "ListObjectsV2"})
+"""Listings of objects, which must say whether another page follows."""
 
 _WORK: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "UploadPartCopy"})
 """Operations for which S3 sends status 200 at once, and then spaces until they are done."""
@@ -108,7 +109,7 @@ def bound_answers(session: Session, limits: AnswerLimits) -> None:
     """Limit the responses to all requests of an SDK session, also to those for credentials."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
-    session.register("before-send", SdkHttp(ca_bundle, limits).answer_to)
+    session.register("before-send", SdkHttp(ca_bundle, limits).answer)
     # The metadata services for the roles of this machine are requested without a client.
     machine = SdkHttp(None, limits, session.get_config_variable("metadata_service_timeout"))
     container = SdkHttp(None, limits, ContainerMetadataFetcher.TIMEOUT_SECONDS, proxies={})
@@ -126,19 +127,6 @@ class _BoundedSession(URLLib3Session):  # type: ignore[misc] # the SDK is not ty
         # All pool managers of the session share this mapping, with or without a proxy.
         kinds = self._pool_classes_by_scheme
         kinds.update(bounded_pools(kinds, limits))
-
-
-class _ReadAnswer(AWSResponse):  # type: ignore[misc] # the SDK is not typed
-    """A response whose body has already been read."""
-
-    def __init__(self, answer: AWSResponse, body: bytes) -> None:
-        super().__init__(answer.url, answer.status_code, answer.headers, answer.raw)
-        self._body = body
-
-    @property
-    def content(self) -> bytes:
-        """The body of the response."""
-        return self._body
 
 
 class CheckedParsers(ResponseParserFactory):  # type: ignore[misc] # the SDK is not typed
@@ -185,17 +173,15 @@ class SdkHttp:
         self._lock = Lock()
         self._sessions: dict[tuple[str, bool], _BoundedSession] = {}
 
-    def answer_to(
-        self, *, request: AWSPreparedRequest, event_name: str, **_: object
-    ) -> AWSResponse:
+    def answer(self, *, request: AWSPreparedRequest, event_name: str, **_: object) -> AWSResponse:
         """Send a request of the SDK's client; `event_name` ends with the name of the operation.
 
         Raises:
             UnusableAnswerError: the response is too long, or does not match the operation.
         """
-        operation = event_name.rpartition(".")[2]
+        operation, is_stream = event_name.rpartition(".")[2], request.stream_output
         answer = self.send(request, is_work=operation in _WORK)
-        if isinstance(answer, _ReadAnswer) and answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
+        if not is_stream and answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
             _check(operation, answer.content)
         return answer
 
@@ -233,7 +219,8 @@ class SdkHttp:
             if not is_refusal:
                 raise UnusableAnswerError(f"it has more than {limit:,} bytes")
             data = b""  # the status says enough
-        return _ReadAnswer(answer, data)
+        read = HTTPResponse(BytesIO(data), preload_content=False)
+        return AWSResponse(answer.url, answer.status_code, answer.headers, read)
 
     def _session_for(self, url: str, *, is_work: bool) -> _BoundedSession:
         parts = urlsplit(url)
@@ -251,10 +238,9 @@ class SdkHttp:
 
 def _check(operation: str, body: bytes) -> None:
     """Raise `UnusableAnswerError` if a body is not the document that the operation returns."""
-    # The SDK treats the root `Error` as an error, whatever the status.
-    also = frozenset({f"{operation}Result", f"{operation}Response", "Error"})
-    if operation in _LISTINGS:
-        root, *others = _LISTINGS[operation]
-        read_xml(body, root, "IsTruncated", also=also.union(others))
-    elif operation in _ANSWERS:
-        read_xml(body, _ANSWERS[operation], also=also)
+    if operation in _DOCUMENTS:
+        root, *others = _DOCUMENTS[operation].split()
+        # The SDK treats the root `Error` as an error, whatever the status.
+        also = frozenset({f"{operation}Result", f"{operation}Response", "Error", *others})
+        needs = ("IsTruncated",) if operation in _LISTINGS else ()
+        read_xml(body, root, *needs, also=also)

@@ -138,13 +138,12 @@ class S3Connection:
         """
         with self._lock:
             if self._config is None:
-                if plain := self.plain_access:
-                    self._config = plain.config
-                else:
-                    region, account = self.region, self._account
-                    self._config = settings.resolve_config(
-                        self.session, region=region, account=account
-                    )
+                plain, account = self.plain_access, self._account
+                self._config = (
+                    settings.resolve_config(self.session, region=self.region, account=account)
+                    if plain is None
+                    else plain.config
+                )
             return self._config
 
     def client(self, *, max_attempts: int | None = None) -> Any:  # noqa: ANN401 - the SDK is not typed
@@ -212,16 +211,14 @@ class S3Connection:
     def access(self) -> Access:
         """Describe the credentials in use, and where the SDK found them."""
         if source := self.demands.anonymous:
-            host, region = self.config.host, self.config.region
-            return Access("no credentials", "", source, endpoint=host, region=region)
+            return Access("no credentials", "", source, self.config.host, self.config.region)
         credentials, session = self._credentials(), self.session
         frozen = credentials.get_frozen_credentials()
         method = str(credentials.method)
         scoped = session.get_scoped_config()
-        source = _SOURCES.get(method, method).format(
-            profile=session.profile or "default",
-            role=scoped.get("role_arn") or session.get_config_variable("role_arn") or "",
-        )
+        role = scoped.get("role_arn") or session.get_config_variable("role_arn") or ""
+        profile = session.profile or "default"
+        source = _SOURCES.get(method, method).format(profile=profile, role=role)
         identity = beginning_of(str(frozen.access_key))
         account = getattr(frozen, "account_id", None)  # newer SDKs know it for some sources
         if account:

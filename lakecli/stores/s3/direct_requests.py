@@ -55,13 +55,7 @@ _PLAIN_KEY = re.compile(r"\w[\w.-]*(?:/[\w-][\w.-]*)*/?", re.ASCII)
 _EMPTY_SHA256 = sha256().hexdigest()
 _WITH_CHECKSUMS = {"x-amz-checksum-mode": "ENABLED"}
 
-_ANSWERS = frozenset(
-    {
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.PRECONDITION_FAILED,
-        HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
-    }
-)
+_ANSWERS = frozenset({404, 412, 416})
 """Error statuses that concern the object, not direct requests in general."""
 
 _CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
@@ -117,14 +111,9 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
         http = DirectHttp(f"{url.scheme}://{url.netloc}", ca_bundle, connection.limits)
     except (OSError, ValueError):
         return None
-    return DirectSettings(
-        config=config,
-        url=url,
-        keys=keys,
-        sends_checksums=_is_default(setting("request_checksum_calculation")),
-        wants_checksums=_is_default(setting("response_checksum_validation")),
-        http=http,
-    )
+    sends_checksums = _is_default(setting("request_checksum_calculation"))
+    wants_checksums = _is_default(setting("response_checksum_validation"))
+    return DirectSettings(config, url, keys, sends_checksums, wants_checksums, http)
 
 
 def _settings_of_sdk(connection: S3Connection) -> _Source | None:
@@ -180,7 +169,7 @@ class DirectRequests:
             wanted["if-match"] = if_match
         if settings.wants_checksums:
             wanted |= _WITH_CHECKSUMS
-        answer = self._send(settings, "GET", settings.url.path + full, wanted, limit=limit)
+        answer = self._send(settings, "GET", full, wanted, limit=limit)
         if answer is None:
             return None
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
@@ -200,10 +189,7 @@ class DirectRequests:
         Raises:
             ObjectNotFound: the server says that the key, or the bucket, does not exist.
         """
-        settings = self._prepared(full)
-        if settings is None:
-            return None
-        answer = self._send(settings, "HEAD", settings.url.path + full, {})
+        answer = self._send(self._prepared(full), "HEAD", full, {})
         if answer is not None and answer.status == HTTPStatus.NOT_FOUND:
             raise self._translator.error(MISSING, full)
         return answer.headers if answer is not None and answer.status == HTTPStatus.OK else None
@@ -218,10 +204,7 @@ class DirectRequests:
             ``None`` if the SDK has to send the request.
         """
         settings = self._usable_settings()
-        if settings is None:
-            return None
-        path = settings.url.path.rstrip("/") or "/"
-        answer = self._send(settings, "GET", path, {}, query=query, limit=MAX_ANSWER)
+        answer = self._send(settings, "GET", "", {}, query=query, limit=MAX_ANSWER)
         return answer.body if answer is not None and answer.status == HTTPStatus.OK else None
 
     def create(self, full: str, body: bytes) -> bool | None:
@@ -239,17 +222,16 @@ class DirectRequests:
         # As in the SDK: over TLS, it is enough to sign the checksum instead of the body.
         is_checked = settings.url.scheme == "https" and settings.sends_checksums
         payload = UNSIGNED if is_checked else sha256(body).hexdigest()
-        path = settings.url.path + full
-        answer = self._send(settings, "PUT", path, headers, body, limit=MAX_ANSWER, payload=payload)
+        answer = self._send(settings, "PUT", full, headers, body, limit=MAX_ANSWER, payload=payload)
         if answer is None or (answer.status == HTTPStatus.OK and not answer.headers.get("etag")):
             return None  # without an ETag, the response does not show that the object was written
         return _CREATED.get(answer.status)
 
     def _send(
         self,
-        settings: DirectSettings,
+        settings: DirectSettings | None,
         method: str,
-        path: str,
+        full: str,
         headers: Mapping[str, str],
         body: bytes = b"",
         *,
@@ -257,7 +239,14 @@ class DirectRequests:
         limit: int | None = None,
         payload: str = _EMPTY_SHA256,
     ) -> HttpResponse | None:
-        """Return the response, or ``None`` if the SDK has to send the request."""
+        """Send a request about an object, or the bucket if `full` is empty.
+
+        Returns:
+            The response, or ``None`` if the SDK has to send the request.
+        """
+        if settings is None:
+            return None
+        path = settings.url.path + full if full else settings.url.path.rstrip("/") or "/"
         signer = S3Signer(settings.keys(), settings.config.region, self._connection.demands)
         headers = {"host": settings.url.netloc, **headers}
         now = time.time()  # noqa: TID251 - signatures are made for the real time, as the SDK's
@@ -276,9 +265,7 @@ class DirectRequests:
 
     def _prepared(self, full: str) -> DirectSettings | None:
         """Return the settings for a request about a key; ``None`` if the SDK has to send it."""
-        if _PLAIN_KEY.fullmatch(full) is None:
-            return None
-        return self._usable_settings()
+        return self._usable_settings() if _PLAIN_KEY.fullmatch(full) else None
 
     def _usable_settings(self) -> DirectSettings | None:
         if not self._is_usable:

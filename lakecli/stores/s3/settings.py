@@ -52,14 +52,9 @@ _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN
 _OF_KEYS: Final = frozenset(map(str.lower, _KEYS))
 _OF_PROFILES: Final = _OF_KEYS | {"region", "output", "cli_pager"}
 _NOT_PLAIN: Final = (
-    "AWS_CREDENTIAL_EXPIRATION",
-    "AWS_DATA_PATH",
-    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-    "AWS_ROLE_ARN",
-    "AWS_SECURITY_TOKEN",
-    "AWS_USE_DUALSTACK_ENDPOINT",
-    "AWS_USE_FIPS_ENDPOINT",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    *("AWS_CREDENTIAL_EXPIRATION", "AWS_DATA_PATH", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"),
+    *("AWS_ROLE_ARN", "AWS_SECURITY_TOKEN", "AWS_USE_DUALSTACK_ENDPOINT"),
+    *("AWS_USE_FIPS_ENDPOINT", "AWS_WEB_IDENTITY_TOKEN_FILE"),
 )
 _PROFILES: Final = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 _ONE_SPELLING: Final = re.compile(r"[\w.@:/+-]+( [\w.@:/+-]+)?", re.ASCII)
@@ -245,38 +240,42 @@ def resolve_config(session: Session, *, region: str, account: Account = NO_ACCOU
     """
     profile = session.get_scoped_config()
     environ = variables_for(account, os.environ)
-    endpoint = check_endpoint(account.endpoint)
+    endpoint = account.endpoint
     if not endpoint and not session.get_config_variable("ignore_configured_endpoint_urls"):
         endpoint = _configured_endpoint(session, environ)
     s3 = profile.get("s3")
     style = s3.get("addressing_style", "") if isinstance(s3, dict) else ""
+    of_tools = profile.get("region") if account.profile else session.get_config_variable("region")
+    found = _config_of(endpoint, region, account.region or str(of_tools or ""), style)
+    return found if endpoint else found._replace(variant=_configured_variant(session, found))
+
+
+def _config_of(endpoint: str, region: str, configured: str, style: str = "") -> S3Config:
+    """Return a configuration with defaults for region and addressing style.
+
+    Args:
+        region: region of the bucket; it overrides the `configured` region.
+    """
     if style not in {"path", "virtual"}:
         style = "path" if endpoint else "auto"
-    of_tools = profile.get("region") if account.profile else session.get_config_variable("region")
-    configured = account.region or str(of_tools or "")
+    endpoint = check_endpoint(endpoint)
     region = region or check_region(configured) or DEFAULT_REGION
-    return S3Config(
-        endpoint=endpoint,
-        region=region,
-        is_region_configured=bool(configured),
-        addressing_style=style,
-        variant="" if endpoint else _configured_variant(session, region, style),
-    )
+    return S3Config(endpoint, region, bool(configured), style)
 
 
 _ANY_BUCKET: Final = "bucket"
 
 
-def _configured_variant(session: Session, region: str, style: str) -> str:
+def _configured_variant(session: Session, config: S3Config) -> str:
     """Return the URL of the configured FIPS, dual-stack or accelerate endpoint, or ``""``."""
     from botocore.utils import ensure_boolean
 
     s3 = session.get_config_variable("s3")
     s3 = s3 if isinstance(s3, dict) else {}
+    dual_stack = session.get_config_variable("use_dualstack_endpoint")
     wanted = {
         "UseFIPS": session.get_config_variable("use_fips_endpoint"),
-        "UseDualStack": session.get_config_variable("use_dualstack_endpoint")
-        or s3.get("use_dualstack_endpoint"),
+        "UseDualStack": dual_stack or s3.get("use_dualstack_endpoint"),
         "Accelerate": s3.get("use_accelerate_endpoint"),
     }
     kinds = {name: ensure_boolean(value or False) for name, value in wanted.items()}
@@ -286,16 +285,14 @@ def _configured_variant(session: Session, region: str, style: str) -> str:
     from botocore.exceptions import EndpointProviderError
 
     loader = session.get_component("data_loader")
-    provider = EndpointProvider(
-        loader.load_service_model("s3", "endpoint-rule-set-1"), loader.load_data("partitions")
-    )
+    rules = loader.load_service_model("s3", "endpoint-rule-set-1")
+    provider = EndpointProvider(rules, loader.load_data("partitions"))
+    kinds["ForcePathStyle"] = config.addressing_style == "path"
     try:
-        found = provider.resolve_endpoint(
-            Region=region, Bucket=_ANY_BUCKET, ForcePathStyle=style == "path", **kinds
-        )
+        found = provider.resolve_endpoint(Region=config.region, Bucket=_ANY_BUCKET, **kinds)
     except EndpointProviderError as error:
         raise UsageError(
-            f"AWS has no such endpoint in {region}: {error}",
+            f"AWS has no such endpoint in {config.region}: {error}",
             hint="see AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT and ~/.aws/config",
         ) from error
     return str(found.url).replace(f"//{_ANY_BUCKET}.", "//", 1).removesuffix(f"/{_ANY_BUCKET}")
@@ -311,7 +308,7 @@ def _configured_endpoint(session: Session, environ: Mapping[str, str]) -> str:
         of_s3.get("endpoint_url") if isinstance(of_s3, dict) else None,
         profile.get("endpoint_url"),
     )
-    return check_endpoint(next((str(found) for found in candidates if found), ""))
+    return next((str(found) for found in candidates if found), "")
 
 
 def check_region(configured: str) -> str:
@@ -338,10 +335,8 @@ def check_endpoint(endpoint: str) -> str:
     split = split_server(endpoint, "the S3 endpoint")
     if split is None or split.query:
         shown = endpoint.partition("?")[0].rpartition("@")[2]
-        raise UsageError(
-            f"the S3 endpoint is no URL of a server: {shown!r}",
-            hint="AWS_ENDPOINT_URL, or endpoint_url in ~/.aws/config, is http[s]://HOST[:PORT]",
-        )
+        hint = "AWS_ENDPOINT_URL, or endpoint_url in ~/.aws/config, is http[s]://HOST[:PORT]"
+        raise UsageError(f"the S3 endpoint is no URL of a server: {shown!r}", hint=hint)
     return endpoint
 
 
@@ -382,15 +377,8 @@ def find_plain_access(environ: Mapping[str, str], *, region: str) -> PlainAccess
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
     regions = environ.get("AWS_REGION"), environ.get("AWS_DEFAULT_REGION"), written.get("region")
     configured = next(filter(None, regions), "")
-    return PlainAccess(
-        AccessKeys(access_key, secret_key, token),
-        S3Config(
-            endpoint=check_endpoint(endpoint),
-            region=region or check_region(configured) or DEFAULT_REGION,
-            is_region_configured=bool(configured),
-            addressing_style="path" if endpoint else "auto",
-        ),
-    )
+    keys = AccessKeys(access_key, secret_key, token)
+    return PlainAccess(keys, _config_of(endpoint, region, configured))
 
 
 def _read_profile(environ: Mapping[str, str], profile: str | None) -> dict[str, str]:

@@ -81,10 +81,8 @@ class S3Signer(NamedTuple):
         if keys.expires_at is not None:
             lifetime = min(lifetime, keys.expires_at - start)
         if lifetime < timedelta(seconds=1):
-            raise PermissionDenied(
-                "cannot presign, the credentials for S3 have expired",
-                hint="log in again, or set a fresh AWS_SESSION_TOKEN",
-            )
+            hint = "log in again, or set a fresh AWS_SESSION_TOKEN"
+            raise PermissionDenied("cannot presign, the credentials for S3 have expired", hint=hint)
         return start, lifetime
 
     def form(
