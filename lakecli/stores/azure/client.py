@@ -22,16 +22,8 @@ from azure.core.credentials import AccessToken, TokenCredential
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.core.pipeline import PipelineResponse
 from azure.core.pipeline.transport import HttpResponse, RequestsTransport
-from azure.storage.blob import (
-    BlobBlock,
-    BlobClient,
-    BlobProperties,
-    BlobServiceClient,
-    ContentSettings,
-    ExponentialRetry,
-    StorageStreamDownloader,
-    UserDelegationKey,
-)
+from azure.storage import blob as sdk
+from azure.storage.blob import BlobProperties, ContentSettings, UserDelegationKey
 
 from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
@@ -44,6 +36,7 @@ from lakecli.stores.azure.names import encode_metadata, version_of
 from lakecli.stores.bounded_requests import bound_answers, session_for_login
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.cloud_errors import one_line
+from lakecli.stores.cloud_store import Failure
 from lakecli.stores.contract import Attributes, Condition, Version
 from lakecli.stores.obstacles import obstacle_of
 from lakecli.stores.presigned_urls import LONGEST
@@ -102,10 +95,10 @@ class AzureClient:
         for name in ("azure", "msal", "urllib3"):
             logging.getLogger(name).addHandler(logging.NullHandler())
         session = requests.Session()
-        bound_answers(session, server_date, _check_answer, limits)
+        bound_answers(session, server_date, _check, limits)
         retries: dict[str, Any] = dict.fromkeys(_ONCE, attempts - 1)
         try:
-            self._service = BlobServiceClient(
+            self._service = sdk.BlobServiceClient(
                 login.endpoint,
                 credential=_credential_of(login, limits),
                 transport=_transport(session, limits, connection_data_block_size=256 << 10),
@@ -151,7 +144,7 @@ class AzureClient:
         etag: str = "",
         version_id: str = "",
         **options: Any,  # noqa: ANN401 - the SDK's
-    ) -> StorageStreamDownloader[bytes]:
+    ) -> sdk.StorageStreamDownloader[bytes]:
         """Begin to read a blob, or a version of it, as it is stored; see `read`.
 
         Raises:
@@ -203,10 +196,8 @@ class AzureClient:
         upload = uuid4().hex
 
         def stage(number: int, part: bytes) -> str:
-            block = f"{upload}-{number:05}"
-            blob.stage_block(
-                block, part, length=len(part), validate_content=True, **self._encryption
-            )
+            block, options = f"{upload}-{number:05}", self._encryption | {"validate_content": True}
+            blob.stage_block(block, part, length=len(part), **options)
             return block
 
         return self.commit(name, send_all(parts_of(first, rest), stage), condition, attributes)
@@ -235,7 +226,7 @@ class AzureClient:
         """Commit blocks as a blob; the store deletes all other blocks of the blob."""
         options = self._encryption | _options(attributes) | _once(condition)
         answer = self._blob(name).commit_block_list(
-            [BlobBlock(block) for block in blocks], validate_content=True, **options
+            [sdk.BlobBlock(block) for block in blocks], validate_content=True, **options
         )
         return version_of(answer["etag"])
 
@@ -254,9 +245,7 @@ class AzureClient:
         found = [*next(pages, ())]
         return found, pages.continuation_token and responses.token_of(pages.continuation_token)
 
-    def delete(
-        self, names: Sequence[str], versions: Sequence[Version]
-    ) -> list[tuple[str, int, str]]:
+    def delete(self, names: Sequence[str], versions: Sequence[Version]) -> list[Failure]:
         """Delete blobs and their snapshots; see `SdkClient.delete`."""
         blobs: list[str | dict[str, Any]] = [
             {"name": name, "delete_snapshots": "include", **_options_of(contract.Match(version))}
@@ -315,7 +304,7 @@ class AzureClient:
                 self._delegated = known
             return known
 
-    def _blob(self, name: str, version_id: str = "") -> BlobClient:
+    def _blob(self, name: str, version_id: str = "") -> sdk.BlobClient:
         return self._container.get_blob_client(name, version_id=version_id or None)
 
 
@@ -341,7 +330,7 @@ def _options_of(condition: Condition) -> dict[str, Any]:
             return {}
 
 
-class _Retry(ExponentialRetry):
+class _Retry(sdk.ExponentialRetry):
     """The SDK's retry policy with lakecli's delays; closes a failed response before a retry."""
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
@@ -399,9 +388,7 @@ class _Login:
             raise credentials.unusable_settings(error) from error
 
 
-def _check_answer(
-    answer: requests.Response, *_: object, stream: bool = False, **__: object
-) -> None:
+def _check(answer: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
     """Raise an error unless a response is the listing, block list, key or range that was requested.
 
     Raises:
@@ -438,13 +425,9 @@ def _credential_of(login: AzureLogin, limits: AnswerLimits) -> dict[str, str] | 
     announced = any(os.environ.get(name) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT"))
     # Several sources of credentials share the session, so none of them may close it.
     transport = _transport(session_for_login(limits), limits, session_owner=False)
-    return _Login(
-        DefaultAzureCredential(
-            exclude_managed_identity_credential=None if chosen or announced else True,
-            transport=transport,
-            retry_read=1,
-        )
-    )
+    excludes = None if chosen or announced else True
+    options = {"transport": transport, "exclude_managed_identity_credential": excludes}
+    return _Login(DefaultAzureCredential(retry_read=1, **options))
 
 
 def _transport(session: requests.Session, limits: AnswerLimits, **options: Any) -> Any:  # noqa: ANN401 - the SDK's

@@ -133,10 +133,8 @@ def _of_connection_string(account: str, text: str) -> AzureLogin:
     key = settings.get("accountkey", "")
     sas_token = settings.get("sharedaccesssignature", "").lstrip("?")
     if not endpoint or not (key or sas_token):
-        raise UsageError(
-            f"{CONNECTION_STRING} is malformed",
-            hint="copy it from `az storage account show-connection-string`, or unset it",
-        )
+        hint = "copy it from `az storage account show-connection-string`, or unset it"
+        raise UsageError(f"{CONNECTION_STRING} is malformed", hint=hint)
     if owner != account:
         raise _other_account(CONNECTION_STRING, owner, account)
     return AzureLogin(
@@ -188,6 +186,9 @@ def _end_of(sas_token: str) -> datetime | None:
 
 _VERSION: Final = "2022-11-02"
 _PERMISSIONS: Final = {"GET": "r", "PUT": "cw"}
+_OF_KEYS: Final = {"skoid": "oid", "sktid": "tid", "skt": "start", "ske": "expiry"}
+_DELEGATED: Final = _OF_KEYS | {"sks": "service", "skv": "version"}
+"""The parameters of a URL for the fields of a delegated key."""
 
 
 def sas_url(
@@ -215,48 +216,33 @@ def sas_url(
     if delegated is not None:
         end = min(end, end_of(delegated))
         signer = {
-            "skoid": delegated.signed_oid or "",
-            "sktid": delegated.signed_tid or "",
-            "skt": delegated.signed_start or "",
-            "ske": delegated.signed_expiry or "",
-            "sks": delegated.signed_service or "",
-            "skv": delegated.signed_version or "",
+            name: getattr(delegated, f"signed_{field}") or "" for name, field in _DELEGATED.items()
         }
     said = presigned_urls.response_headers(request)
-    query = {
+    validity = {
+        "sp": _PERMISSIONS[request.method],
+        "st": "",  # valid at once, whatever the store's clock says
+        "se": f"{end:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    limits = {
+        "sip": "",  # any address
+        "spr": "https" if login.endpoint.startswith("https:") else "",
         "sv": _VERSION,
         "sr": "bv" if version_id else "b",
-        "sp": _PERMISSIONS[request.method],
-        "se": f"{end:%Y-%m-%dT%H:%M:%SZ}",
-        "spr": "https" if login.endpoint.startswith("https:") else "",
+        "versionid": version_id,  # or the time of a snapshot
         "ses": scope if request.method == "PUT" else "",
+        "rscc": "",  # cache control: as stored
         "rscd": said.get("content-disposition", ""),
         "rsce": said.get("content-encoding", ""),
+        "rscl": "",  # language: as stored
         "rsct": said.get("content-type", ""),
     }
-    text = "\n".join(
-        (
-            query["sp"],
-            "",  # valid at once, whatever the store's clock says
-            query["se"],
-            f"/blob/{login.account}/{container}/{name}",
-            # With a delegated key, three fields about agents; with an account's key, a policy.
-            *((*signer.values(), "", "", "") if signer else ("",)),
-            "",  # any address
-            query["spr"],
-            query["sv"],
-            query["sr"],
-            version_id,  # or the time of a snapshot
-            query["ses"],
-            "",  # cache control: as stored
-            query["rscd"],
-            query["rsce"],
-            "",  # language: as stored
-            query["rsct"],
-        )
-    )
+    # With a delegated key, three fields about agents; with an account's key, a policy.
+    of_key = (*signer.values(), "", "", "") if signer else ("",)
+    blob = f"/blob/{login.account}/{container}/{name}"
+    text = "\n".join((*validity.values(), blob, *of_key, *limits.values()))
     key = login.key if delegated is None else delegated.value or ""
-    query |= signer | {"sig": _signature(key, text), "versionid": version_id}
+    query = validity | limits | signer | {"sig": _signature(key, text)}
     token = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
     url = f"{login.endpoint}/{container}/{presigned_urls.quoted_path(name)}"
     return PresignedUrl(f"{url}?{token}", end, _headers_of(request))

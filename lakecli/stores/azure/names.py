@@ -77,10 +77,8 @@ def encode_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """
     for key, value in metadata.items():
         if not key or (value and not _VALUE.fullmatch(value)):
-            raise UsageError(
-                f"Azure cannot hold this metadata: {key!r}: {value!r}",
-                hint="values are printable ASCII without blanks around them",
-            )
+            hint = "values are printable ASCII without blanks around them"
+            raise UsageError(f"Azure cannot hold this metadata: {key!r}: {value!r}", hint=hint)
     return {_encode_key(key): value for key, value in metadata.items()}
 
 

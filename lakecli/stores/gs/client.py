@@ -13,13 +13,8 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import requests
 import urllib3
-from google.api_core.exceptions import (
-    GoogleAPICallError,
-    NotFound,
-    PreconditionFailed,
-    RequestRangeNotSatisfiable,
-    from_http_status,
-)
+from google.api_core import exceptions
+from google.api_core.exceptions import NotFound
 from google.api_core.retry import Retry
 from google.auth.exceptions import TransportError
 from google.auth.transport.requests import AuthorizedSession
@@ -32,6 +27,7 @@ from lakecli.errors import Unsupported
 from lakecli.stores.answer_limits import slow_answer_of
 from lakecli.stores.bounded_requests import bound_answers
 from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.cloud_store import Failure
 from lakecli.stores.contract import PLAIN, Attributes, Condition, Match, Version
 from lakecli.stores.gs.credentials import DEFAULT_DOMAIN, KMS_KEY_HEADER, GsLogin
 from lakecli.stores.gs.errors import TRANSIENT_STATUS
@@ -44,14 +40,7 @@ PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md
 _LISTING = "storage#objects"
 _LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
 _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
-_NO_SUCH_METHOD = frozenset(
-    {
-        HTTPStatus.BAD_REQUEST,
-        HTTPStatus.NOT_FOUND,
-        HTTPStatus.METHOD_NOT_ALLOWED,
-        HTTPStatus.NOT_IMPLEMENTED,
-    }
-)
+_NO_SUCH_METHOD = frozenset({400, 404, 405, 501})
 """Statuses of servers without multipart uploads, unless the body of the response is XML."""
 
 
@@ -94,7 +83,6 @@ class GsClient:
         self._project = project or None
         self._kms_key = kms_key or None
         self._bucket: Bucket = self._client.bucket(bucket, user_project=self._project)
-        self._attempts = attempts
         self._has_batches = True
         self._retry = _Attempts(attempts)
         self._options: dict[str, Any] = {"timeout": self._timeout, "retry": self._retry}
@@ -127,7 +115,7 @@ class GsClient:
                 checksum="crc32c" if is_whole else None,
                 **self._options,
             )
-        except RequestRangeNotSatisfiable:
+        except exceptions.RequestRangeNotSatisfiable:
             return ObjectPiece(b"", generation, None)
         found = blob.generation
         tags = str(blob.etag or ""), md5_of(blob)
@@ -146,20 +134,9 @@ class GsClient:
         generation = generation_for(condition)
         blob = self._new_blob(name, attributes)
         retry = self._retry if repeats or generation is None else None
-        blob.upload_from_string(data, **self._sending(blob, generation, retry))
+        options = self._options | {"if_generation_match": generation, "retry": retry}
+        blob.upload_from_string(data, blob.content_type, checksum="crc32c", **options)
         return version_of(blob)
-
-    def _sending(
-        self, blob: Blob, generation: int | None, retry: "_Attempts | None"
-    ) -> dict[str, Any]:
-        """Return the SDK's options for a write; `generation` is the condition (``None``: none)."""
-        return {
-            "content_type": blob.content_type,
-            "if_generation_match": generation,
-            "checksum": "crc32c",
-            "timeout": self._timeout,
-            "retry": retry,
-        }
 
     def write_garbled(self, name: str, data: bytes) -> None:
         """Write an object by a request with a wrong checksum, to test whether the store notices."""
@@ -176,10 +153,12 @@ class GsClient:
         """
         blob = self._new_blob(name, attributes)
         body, generation = _CountedStream(first, rest), generation_for(condition)
-        retry = self._retry
+        options = self._options | {"if_generation_match": generation}
         if generation is not None:
-            retry = _Attempts(self._attempts, may_repeat=lambda: not body.is_exhausted)
-        blob.upload_from_file(body, **self._sending(blob, generation, retry))
+            retry = _Attempts(self._retry.count, may_repeat=lambda: not body.is_exhausted)
+            options["retry"] = retry
+        kind = blob.content_type
+        blob.upload_from_file(body, content_type=kind, checksum="crc32c", **options)
         return version_of(blob)
 
     def page(
@@ -208,9 +187,7 @@ class GsClient:
         bucket.reload(**self._options)
         return bool(bucket.versioning_enabled)
 
-    def delete(
-        self, names: Sequence[str], versions: Sequence[Version]
-    ) -> list[tuple[str, int, str]]:
+    def delete(self, names: Sequence[str], versions: Sequence[Version]) -> list[Failure]:
         """Delete objects; see `SdkClient.delete`.
 
         If the response to a batch does not have a part for each deletion, they are sent one by one.
@@ -234,10 +211,9 @@ class GsClient:
         """Delete objects by one request; return the status of each deletion that has a response."""
         try:
             with _Deletions(self._client, self._retry) as deletions:
+                options = self._options | {"retry": None}
                 for name, generation in wanted:
-                    self._bucket.delete_blob(
-                        name, if_generation_match=generation, timeout=self._timeout, retry=None
-                    )
+                    self._bucket.delete_blob(name, if_generation_match=generation, **options)
         except ValueError:  # the SDK could not parse the response as one to a batch
             return ()
         return [answer.status_code for answer in deletions.answers]
@@ -256,9 +232,8 @@ class GsClient:
         if self._kms_key and attributes == PLAIN:
             # The KMS key is an attribute, too, so `attributes` must not stay empty.
             origin.reload(**self._options)
-            attributes = Attributes(
-                origin.content_type or "", origin.metadata or {}, origin.content_encoding or ""
-            )
+            kind, coding = origin.content_type or "", origin.content_encoding or ""
+            attributes = Attributes(kind, origin.metadata or {}, coding)
         own = self._client.bucket(self._bucket.name, user_project=payer)
         copied = self._new_blob(target, attributes, own)
         token: str | None = None
@@ -301,11 +276,10 @@ class GsClient:
             )
             is_unknown = answer.status_code in _NO_SUCH_METHOD and "uploads" in query
             if is_unknown and not answer.content.startswith(b"<"):
-                raise Unsupported(
-                    f"{self._login.host} has no uploads in parts, as Google's XML API has"
-                )
+                host = self._login.host
+                raise Unsupported(f"{host} has no uploads in parts, as Google's XML API has")
             if answer.status_code >= HTTPStatus.BAD_REQUEST:
-                raise from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
+                raise exceptions.from_http_status(answer.status_code, "", response=answer)  # type: ignore[no-untyped-call]
             return answer
 
         answer: requests.Response = (self._retry(send) if may_repeat else send)()
@@ -324,7 +298,7 @@ class GsClient:
     def _delete_one(self, name: str, generation: int | None) -> int:
         try:
             self._bucket.delete_blob(name, if_generation_match=generation, **self._options)
-        except (NotFound, PreconditionFailed) as error:
+        except (NotFound, exceptions.PreconditionFailed) as error:
             return HTTPStatus(error.code)
         if not self._has_batches:
             self._check_deleted(name, generation)
@@ -417,23 +391,19 @@ class _Attempts(Retry):
         return repeated
 
 
+_BROKEN = (
+    *(ConnectionError, requests.ConnectionError, requests.Timeout, TransportError),
+    *(requests.exceptions.ChunkedEncodingError, urllib3.exceptions.HTTPError),
+)
+
+
 def _is_transient(error: BaseException) -> bool:
-    if isinstance(error, GoogleAPICallError):
+    if isinstance(error, exceptions.GoogleAPICallError):
         return error.code in TRANSIENT_STATUS
     response = getattr(error, "response", None)
     if response is not None:  # an error of the SDK's uploads or downloads
         return getattr(response, "status_code", 0) in TRANSIENT_STATUS
-    return isinstance(
-        error,
-        (
-            ConnectionError,
-            requests.ConnectionError,
-            requests.Timeout,
-            requests.exceptions.ChunkedEncodingError,
-            urllib3.exceptions.HTTPError,
-            TransportError,
-        ),
-    )
+    return isinstance(error, _BROKEN)
 
 
 class _Deletions(Batch):  # type: ignore[misc] # the SDK is not typed
@@ -468,13 +438,11 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
     client._bucket_metadata_cache = None  # noqa: SLF001 - there is only a variable for all
     # The SDK's own guide uses this private name to enlarge the pool; there is no public name.
     session: requests.Session = client._http  # noqa: SLF001
-    bound_answers(session, server_date, _check_answer, login.limits)
+    bound_answers(session, server_date, _check, login.limits)
     return client, session
 
 
-def _check_answer(
-    answer: requests.Response, *_: object, stream: bool = False, **__: object
-) -> None:
+def _check(answer: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
     """Raise `UnusableAnswerError` for a JSON response that is not the requested document."""
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")

@@ -48,14 +48,8 @@ LONGEST_BY_IAM: Final = timedelta(hours=12)
 
 _MAX_SIZE: Final = 1 << 20
 _PEM: Final = "-----BEGIN "
-_FILE: Final = Record(
-    {
-        "type": text(64),
-        "client_email": text(1_024),
-        "token_uri": text(4_096),
-        "private_key": text(64 << 10),
-    }
-)
+_SIZES: Final = {"type": 64, "client_email": 1_024, "token_uri": 4_096, "private_key": 64 << 10}
+_FILE: Final = Record({name: text(size) for name, size in _SIZES.items()})
 _GET_A_KEY: Final = (
     "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account's key, or run "
     "`gcloud auth application-default login --impersonate-service-account=ACCOUNT`"

@@ -5,8 +5,8 @@ and unfinished uploads are kept and billed until a lifecycle rule deletes them.
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,6 +21,8 @@ from lakecli.stores.contract import AnyVersion, Condition, Version
 from lakecli.stores.responses import UnusableAnswerError, etag_of, read_xml, upload_id_of
 
 if TYPE_CHECKING:
+    import requests
+
     from lakecli.stores.gs.client import GsClient
 
 _PIECE = 1 << 20
@@ -36,11 +38,19 @@ class GsUploads:
     def __init__(self, store: "MatchingCloudStore[GsClient]") -> None:
         self._store = store
 
+    @contextmanager
+    def _asking(self, key: str) -> Iterator[Callable[..., "requests.Response"]]:
+        """Convert errors, and yield a function that sends requests about an object's uploads."""
+        with self._store.translated(key, may_be_absent=True) as full:
+            yield lambda method, query, **options: self._store.sdk().ask_xml(
+                method, full, query, **options
+            )
+
     def start(self, key: str, *, by_urls: bool = False) -> UploadId:
         """Begin an upload; raise `Unsupported` if the server is an emulator without uploads."""
         del by_urls  # any part may come without a checksum
-        with self._store.translated(key, may_be_absent=True) as full:
-            answer = self._store.sdk().ask_xml("POST", full, {"uploads": ""})
+        with self._asking(key) as ask:
+            answer = ask("POST", {"uploads": ""})
             found = read_xml(answer.content, "InitiateMultipartUploadResult")
             return UploadId(upload_id_of(_text(found, "UploadId")))
 
@@ -50,12 +60,10 @@ class GsUploads:
         """Send one part by one request."""
         sent = body if isinstance(body, bytes) else _Body(body)
         digest = b64encode(crc32c.to_bytes(4)).decode()
-        with self._store.translated(key, may_be_absent=True) as full:
+        with self._asking(key) as ask:
             query = {"partNumber": str(number), "uploadId": upload}
             hashes = {"x-goog-hash": f"crc32c={digest}"}
-            answer = self._store.sdk().ask_xml(
-                "PUT", full, query, body=sent, headers=hashes, may_repeat=False
-            )
+            answer = ask("PUT", query, body=sent, headers=hashes, may_repeat=False)
             tag = etag_of(responses.required(answer.headers, "ETag"))
         received = answer.headers.get("x-goog-hash", "")
         if "crc32c=" in received and f"crc32c={digest}" not in received:
@@ -90,10 +98,8 @@ class GsUploads:
             item = SubElement(wanted, "Part")
             SubElement(item, "PartNumber").text = str(part.number)
             SubElement(item, "ETag").text = f'"{part.tag}"'
-        with self._store.translated(key, may_be_absent=True) as full:
-            answer = self._store.sdk().ask_xml(
-                "POST", full, {"uploadId": upload}, body=tostring(wanted)
-            )
+        with self._asking(key) as ask:
+            answer = ask("POST", {"uploadId": upload}, body=tostring(wanted))
             # The ETag is missing if the server failed after it had begun to answer.
             _text(read_xml(answer.content, "CompleteMultipartUploadResult"), "ETag")
         generation = answer.headers.get("x-goog-generation")
@@ -101,8 +107,8 @@ class GsUploads:
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Delete an upload and its parts; a missing upload is ignored."""
-        with suppress(UploadNotFound), self._store.translated(key, may_be_absent=True) as full:
-            self._store.sdk().ask_xml("DELETE", full, {"uploadId": upload})
+        with suppress(UploadNotFound), self._asking(key) as ask:
+            ask("DELETE", {"uploadId": upload})
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time.
@@ -141,8 +147,8 @@ class GsUploads:
 
     def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
         def ask(position: _Position) -> tuple[list[Element], _Position | None]:
-            with self._store.translated(key, may_be_absent=True) as full:
-                answer = self._store.sdk().ask_xml("GET", full, {"uploadId": upload} | position)
+            with self._asking(key) as ask_xml:
+                answer = ask_xml("GET", {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
                 following = None
                 if page.findtext("{*}IsTruncated") == "true":
