@@ -200,7 +200,10 @@ class PieceStream(ReadStream):
         if size < 0:
             return b"".join(iter(lambda: self.read(READ_SIZE), b""))
         if not self.ahead:
-            self.ahead = memoryview(self.next_piece())
+            piece = self.next_piece()
+            if len(piece) <= size:
+                return piece
+            self.ahead = memoryview(piece)
         data = bytes(self.ahead[:size])
         self.ahead = self.ahead[size:]
         return data
@@ -226,7 +229,7 @@ class _Range(PieceStream):
         return piece
 
 
-class PieceReader:
+class PieceReader(PieceStream):
     """A stream of an iterator's pieces that withholds the last piece until the iterator has ended.
 
     After the last piece, the iterator may still check all of the bytes. If this check raises an
@@ -235,20 +238,11 @@ class PieceReader:
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
-        self._buffer = b""
-        self._at = 0
         self._next = next(pieces, None)
 
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes; fewer are returned only at the end."""
-        read = []
-        while size and (self._at < len(self._buffer) or self._next is not None):
-            if self._at == len(self._buffer):
-                self._buffer, self._at = self._next or b"", 0
-                self._next = next(self._pieces, None)
-            end = len(self._buffer) if size < 0 else self._at + size
-            piece = self._buffer[self._at : end]
-            self._at += len(piece)
-            size = max(size - len(piece), 0) if size >= 0 else size
-            read.append(piece)
-        return b"".join(read)
+    def next_piece(self) -> bytes:
+        """Return the next piece that is not empty; ``b""`` at the end."""
+        piece = b""
+        while not piece and self._next is not None:
+            piece, self._next = self._next, next(self._pieces, None)
+        return piece
