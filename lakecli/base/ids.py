@@ -29,12 +29,16 @@ class MalformedId(IntegrityError):
 
 
 class HexId(str):
-    """Base of all identifiers; a subclass defines the legal lengths and the name for errors."""
+    """Base of all identifiers; a subclass defines the name for errors and the legal lengths."""
 
     __slots__ = ()
 
     _what: ClassVar[str] = "an identifier"
     _sizes: ClassVar[tuple[int, ...]] = _DIGEST
+
+    def __init_subclass__(cls, *, what: str, sizes: tuple[int, ...] = _DIGEST) -> None:
+        super().__init_subclass__()
+        cls._what, cls._sizes = what, sizes
 
     def __new__(cls, text: str) -> Self:
         """Check a text and return it as an identifier.
@@ -66,64 +70,52 @@ class HexId(str):
         return super().__new__(cls, text)
 
 
-class CommitId(HexId):
+class CommitId(HexId, what="a commit ID"):
     """64 lowercase hex digits: lakeFS's SHA-256 over the commit's fields."""
 
     __slots__ = ()
-    _what = "a commit ID"
 
 
-class RangeId(HexId):
+class RangeId(HexId, what="a range ID"):
     """64 lowercase hex digits: BLAKE3 over the range's record IDs."""
 
     __slots__ = ()
-    _what = "a range ID"
 
 
-class MetarangeId(HexId):
+class MetarangeId(HexId, what="a metarange ID", sizes=_DIGEST_OR_EMPTY):
     """64 lowercase hex digits, or ``""`` for the empty tree."""
 
     __slots__ = ()
-    _what = "a metarange ID"
-    _sizes = _DIGEST_OR_EMPTY
 
 
-class PackId(HexId):
+class PackId(HexId, what="the ID of a commit pack"):
     """64 lowercase hex digits: BLAKE3 of a commit pack's bytes."""
 
     __slots__ = ()
-    _what = "the ID of a commit pack"
 
 
-class DataDigest(HexId):
+class DataDigest(HexId, what="the digest of a data object"):
     """64 lowercase hex digits: BLAKE3 of a data object's bytes."""
 
     __slots__ = ()
-    _what = "the digest of a data object"
 
 
-class WriteId(HexId):
+class WriteId(HexId, what="a write ID", sizes=_RANDOM):
     """32 random lowercase hex digits that identify a move of a ref or a change of the GC state."""
 
     __slots__ = ()
-    _what = "a write ID"
-    _sizes = _RANDOM
 
 
-class IncomingId(HexId):
+class IncomingId(HexId, what="the ID of a link", sizes=_RANDOM):
     """32 random lowercase hex digits that identify one PUT link for uploading an object."""
 
     __slots__ = ()
-    _what = "the ID of a link"
-    _sizes = _RANDOM
 
 
-class RepositoryUuid(HexId):
+class RepositoryUuid(HexId, what="the UUID of a repository", sizes=_RANDOM):
     """32 random lowercase hex digits, the same in every clone of a repository."""
 
     __slots__ = ()
-    _what = "the UUID of a repository"
-    _sizes = _RANDOM
 
     @property
     def key(self) -> bytes:

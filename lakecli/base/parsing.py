@@ -107,7 +107,7 @@ def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE, max_depth: int = 
         text = encoded.decode() if isinstance(data, bytes) else data
         return json.loads(
             text,
-            parse_int=_whole,
+            parse_int=lambda digits: int(_bounded(digits)),
             parse_float=_fraction,
             parse_constant=_constant,
             object_pairs_hook=_object,
@@ -141,8 +141,7 @@ def parse_toml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[str, Any]:
     """
     import tomllib
 
-    if len(text) > max_size:
-        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
+    _check_size(text, max_size)
     try:
         return tomllib.loads(text)
     except RecursionError:
@@ -162,8 +161,7 @@ def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     """
     import yaml
 
-    if len(text) > max_size:
-        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
+    _check_size(text, max_size)
     try:
         # This loader creates only texts, lists and mappings.
         found = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
@@ -176,6 +174,11 @@ def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     if not isinstance(found, dict):
         raise Unparsable("it is no mapping")
     return found
+
+
+def _check_size(text: str, max_size: int) -> None:
+    if len(text) > max_size:
+        raise Unparsable(f"it has {len(text):,} characters, at most {max_size:,} are read")
 
 
 def _check_depth(data: bytes, limit: int) -> None:
@@ -192,16 +195,14 @@ def _check_depth(data: bytes, limit: int) -> None:
             depth -= 1
 
 
-def _whole(digits: str) -> int:
+def _bounded(digits: str) -> str:
     if len(digits) > MAX_DIGITS:
         raise Unparsable(f"it has a number of {len(digits):,} characters")
-    return int(digits)
+    return digits
 
 
 def _fraction(digits: str) -> float:
-    if len(digits) > MAX_DIGITS:
-        raise Unparsable(f"it has a number of {len(digits):,} characters")
-    number = float(digits)
+    number = float(_bounded(digits))
     if not isfinite(number):
         raise Unparsable(f"it has a number that is too large: {digits}")
     return number
