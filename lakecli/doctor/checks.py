@@ -273,7 +273,7 @@ def check_names(scratch: ScratchObjects) -> Check:
             refused.append(part)
             if not isinstance(error, errors.Unreachable):  # else the object may exist
                 scratch.keys.discard(key)
-    folded += [part for part in kept if _body_of(store, scratch.prefix + part) != part.encode()]
+    folded += [part for part in kept if body_of(store, scratch.prefix + part) != part.encode()]
     listed = {info.key.removeprefix(scratch.prefix) for info in store.list(scratch.prefix)}
     hidden = [part for part in kept if part not in listed and part not in folded]
     if _APART[0] in hidden:
@@ -298,7 +298,8 @@ def _put_once(store: ObjectStore, key: str, body: bytes) -> None:
         store.put(key, body, ANY)
 
 
-def _body_of(store: ObjectStore, key: str) -> bytes | None:
+def body_of(store: ObjectStore, key: str) -> bytes | None:
+    """Return an object; ``None`` if it does not exist."""
     try:
         return store.get(key)
     except ObjectNotFound:

@@ -20,10 +20,17 @@ from time import sleep
 from typing import Final, TypeVar
 
 from lakecli.base.progress import elapsed
-from lakecli.doctor.checks import BrokenPromise, Check, ScratchObjects, ok, warning
+from lakecli.doctor.checks import BrokenPromise, Check, ScratchObjects, body_of, ok, warning
 from lakecli.errors import Unreachable
-from lakecli.stores import contract
-from lakecli.stores.contract import Condition, ConditionFailed, Match, ObjectStore, Version
+from lakecli.stores.contract import (
+    ABSENT,
+    ANY,
+    Condition,
+    ConditionFailed,
+    Match,
+    ObjectStore,
+    Version,
+)
 
 T = TypeVar("T")
 
@@ -126,16 +133,13 @@ def run_races(
     for first in range(0, wanted, WRITERS):
         numbers = range(first, min(first + WRITERS, wanted))
         keys = [scratch.key(f"race-match-{number}") for number in numbers]
-        answers = _write_at_once(scratch.store, [(key, b"start", contract.ANY) for key in keys])
-        started |= {
-            key: answer
-            for key, answer in zip(keys, answers, strict=True)
-            if isinstance(answer, str)
-        }
+        answers = _write_at_once(scratch.store, [(key, b"start", ANY) for key in keys])
+        written = zip(keys, answers, strict=True)
+        started |= {key: answer for key, answer in written if isinstance(answer, str)}
 
     def replace(scratch: ScratchObjects, name: str) -> bool:
         key = scratch.key(name)
-        version = started.get(key) or scratch.store.put(key, b"start", contract.ANY)
+        version = started.get(key) or scratch.store.put(key, b"start", ANY)
         return _has_winner(scratch.store, key, Match(version))
 
     for number in range(wanted):
@@ -165,19 +169,17 @@ def _patiently(scratch: ScratchObjects, name: str, look: Callable[[ScratchObject
 def _try_create_only(scratch: ScratchObjects, name: str) -> None:
     store, key = scratch.store, scratch.key(name)
     try:
-        store.put(key, b"first", contract.ABSENT)
+        store.put(key, b"first", ABSENT)
     except ConditionFailed as error:
         raise BrokenPromise("a create-only write of a new key was refused") from error
-    _must_fail(
-        store, key, b"second", contract.ABSENT, "a second create-only write replaced the first"
-    )
+    _must_fail(store, key, b"second", ABSENT, "a second create-only write replaced the first")
     if store.get(key) != b"first":
         raise BrokenPromise("a create-only write was refused, and replaced the object")
 
 
 def _try_match(scratch: ScratchObjects, name: str) -> None:
     store, key = scratch.store, scratch.key(name)
-    first = store.put(key, b"first", contract.ANY)
+    first = store.put(key, b"first", ANY)
     if store.head(key).version != first:
         raise BrokenPromise("a write returns another version than the object then has")
     try:
@@ -196,7 +198,7 @@ def _try_match(scratch: ScratchObjects, name: str) -> None:
 
 
 def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
-    return _has_winner(scratch.store, scratch.key(name), contract.ABSENT)
+    return _has_winner(scratch.store, scratch.key(name), ABSENT)
 
 
 def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
@@ -210,22 +212,18 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
     """
     bodies = [(b"writer %d " % number).ljust(BODY_SIZE, b".") for number in range(WRITERS)]
     answers = _write_at_once(store, [(key, body, condition) for body in bodies])
-    winners = [
-        body for body, answer in zip(bodies, answers, strict=True) if isinstance(answer, str)
-    ]
-    what = "create-only" if condition == contract.ABSENT else "compare-and-set"
+    results = list(zip(bodies, answers, strict=True))
+    winners = [body for body, answer in results if isinstance(answer, str)]
+    what = "create-only" if condition == ABSENT else "compare-and-set"
     if len(winners) > 1:
         raise BrokenPromise(f"{len(winners)} of {WRITERS} writers won one {what} race")
     unknown = [answer for answer in answers if isinstance(answer, Unreachable)]
     if len(unknown) == WRITERS:
         raise unknown[0]
-    try:
-        found = store.get(key)
-    except contract.ObjectNotFound:
-        found = None
+    found = body_of(store, key)
     if winners and found != winners[0]:
         raise BrokenPromise(f"the one winner of a {what} race was overwritten by a loser")
-    losers = {body for body, answer in zip(bodies, answers, strict=True) if answer is None}
+    losers = {body for body, answer in results if answer is None}
     if found in losers:
         raise BrokenPromise(f"a writer of a {what} race was refused, and its bytes are there")
     return found in bodies

@@ -22,6 +22,7 @@ by compare-and-set. Older versions of lakecli ignore the object.
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Final, NamedTuple
@@ -165,13 +166,10 @@ def record(store: ObjectStore, result: Result, retries: Retries = _RETRIES) -> S
         wanted = known.adding(result)
         if wanted is known:
             return known
-        try:
-            store.put(
-                SHARING, _dump(wanted), contract.ANY if result.reason else condition, contract.JSON
-            )
-        except ConditionFailed:
-            continue
-        return wanted
+        condition = contract.ANY if result.reason else condition
+        with suppress(ConditionFailed):
+            store.put(SHARING, _dump(wanted), condition, contract.JSON)
+            return wanted
     raise Unreachable(f"{store.uri}/{SHARING} is written all the time", hint="repeat the command")
 
 
@@ -180,9 +178,8 @@ def _read_to_change(store: ObjectStore, *, replaces: bool) -> tuple[SharingEvide
         data, version = store.get_versioned(SHARING, length=MAX_SHARING_SIZE + 1)
     except ObjectNotFound:
         return SharingEvidence(), contract.ABSENT
-    condition = (
-        Match(version) if version else contract.ANY
-    )  # an empty object may have no known version
+    # The version of an empty object may be unknown.
+    condition = Match(version) if version else contract.ANY
     try:
         return _parse(store, data), condition
     except IntegrityError:

@@ -86,9 +86,8 @@ class FetchedUrl(NamedTuple):
         answer = f"{self.status} {code[1].decode()}" if code else str(self.status)
         if self.status in _DENIED:
             return errors.PermissionDenied(f"a signed URL was refused: {answer}")
-        if self.status >= _SERVER_FAULT:
-            return errors.Unreachable(f"a signed URL was answered by {answer}")
-        return errors.Refused(f"a signed URL was answered by {answer}")
+        kind = errors.Unreachable if self.status >= _SERVER_FAULT else errors.Refused
+        return kind(f"a signed URL was answered by {answer}")
 
 
 def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) -> FetchedUrl:
@@ -228,19 +227,20 @@ class Probe:
 
         If the request succeeds with another setting, the fix is the command that sets it.
         """
+
+        def attempt(store: ObjectStore) -> object:
+            if name == "write":
+                return checks.check_write(ScratchObjects(store, self.scratch.prefix))
+            return list(islice(store.list(DOCTOR), 1))
+
         remedies = self._remedies
-        remedy = None if remedies is None else remedies.find(name, self._attempts(name))
+        remedy = None if remedies is None else remedies.find(name, attempt)
         if remedies is None or remedy is None:
             return failed(name, error)
         if name != "write":
             self._obstacle = f"set {remedy.demand} first"
         fix = remedies.command(remedy)
         return Check(name, CheckVerdict.FAILED, error.message, fix, error.kind)
-
-    def _attempts(self, name: str) -> Callable[[ObjectStore], object]:
-        if name == "write":
-            return lambda store: checks.check_write(ScratchObjects(store, self.scratch.prefix))
-        return lambda store: list(islice(store.list(DOCTOR), 1))
 
     def _answers(self) -> bool:
         """Return whether the store still responds to a request for a listing."""
@@ -385,9 +385,8 @@ class Probe:
         said: Mapping[str, str] = {}
         with suppress(errors.Unreachable):  # some servers do not answer preflight requests
             said = self._fetch(signed.url, preflight=True).headers
-        origin, methods = (
-            said.get(f"access-control-allow-{name}", "") for name in ("origin", "methods")
-        )
+        origin = said.get("access-control-allow-origin", "")
+        methods = said.get("access-control-allow-methods", "")
         if origin in {"*", "null"} and "PUT" in methods.upper():
             return ok("cors", "web pages of `fs presign` can send objects", pages="yes")
         return ok(
