@@ -246,10 +246,8 @@ def reflog_key(kind: RefKind, name: str, sequence: int) -> str:
         sequence: the number of the newest move in the object.
     """
     if not 1 <= sequence <= MAX_SEQUENCE:
-        raise IntegrityError(
-            f"a move of {kind} {name!r} has the number {sequence}",
-            hint="another program writes into this namespace: restore the ref from a backup",
-        )
+        hint = "another program writes into this namespace: restore the ref from a backup"
+        raise IntegrityError(f"a move of {kind} {name!r} has the number {sequence}", hint=hint)
     return f"{reflog_prefix(kind, name)}{sequence:0{_SEQUENCE_DIGITS}d}"
 
 
@@ -287,8 +285,6 @@ def _can_be_in_key(escaped: str) -> bool:
 
 def _checked(escaped: str) -> str:
     if not _can_be_in_key(escaped):
-        raise IntegrityError(
-            f"not a name that a ref can have: {escaped[:80]!r}",
-            hint="find what is damaged: `fsck REPOSITORY`",
-        )
+        hint = "find what is damaged: `fsck REPOSITORY`"
+        raise IntegrityError(f"not a name that a ref can have: {escaped[:80]!r}", hint=hint)
     return escaped

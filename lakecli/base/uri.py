@@ -23,9 +23,7 @@ from lakecli.errors import UsageError, without_passwords
 
 SCHEME = "lakefs://"
 _OF_FILES = "files of this machine: `fs upload FILE REPOSITORY/BRANCH/`"
-_NO_DEFAULT = (
-    f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: `use REPOSITORY`"
-)
+_NO_URI = f"write {SCHEME}REPOSITORY[/REF[/PATH]], or set a default repository: `use REPOSITORY`"
 
 _NAMESPACE = (
     r"(?:(?:s3|gs|az|local|file|memory)://[^@]|https://[^@/]+\.blob\.core\.windows\.net/|/)"
@@ -90,10 +88,8 @@ def check_no_password(text: str) -> None:
         UsageError: the URI has a user name and a password; the message does not show them.
     """
     if without_passwords(text) != text:
-        raise UsageError(
-            f"a user name and a password in the URI {text!r}",
-            hint="credentials are those of the cloud's own tools: `help clouds`",
-        )
+        hint = "credentials are those of the cloud's own tools: `help clouds`"
+        raise UsageError(f"a user name and a password in the URI {text!r}", hint=hint)
 
 
 class NotUri(UsageError):
@@ -128,20 +124,16 @@ def parse(text: str, *, base: str = "", anywhere: bool = False) -> LakeUri:
     elif full.startswith(SCHEME):
         repository, _, rest = full[len(SCHEME) :].partition("/")
         if not is_repository_name(repository):
-            raise UsageError(
-                f"illegal repository name {repository!r} in {full!r}",
-                hint="3 to 63 of a-z, 0-9 and '-', not starting with '-'",
-            )
+            hint = "3 to 63 of a-z, 0-9 and '-', not starting with '-'"
+            raise UsageError(f"illegal repository name {repository!r} in {full!r}", hint=hint)
     else:
-        raise NotUri(text, hint=_meant(full) or _NO_DEFAULT)
+        raise NotUri(text, hint=_meant(full) or _NO_URI)
     if not rest:
         return LakeUri(repository)
     ref, slash, path = rest.partition("/")
     if slash and "@{" in ref and "}" not in ref:
-        raise UsageError(
-            f"no '/' inside the braces of a ref: {full!r}",
-            hint="write a date as in lakefs://REPOSITORY/main@{2026-11-01 10:00}/PATH",
-        )
+        hint = "write a date as in lakefs://REPOSITORY/main@{2026-11-01 10:00}/PATH"
+        raise UsageError(f"no '/' inside the braces of a ref: {full!r}", hint=hint)
     if not ref:
         raise UsageError(f"no ref before the path in {full!r}", hint="lakefs://REPOSITORY/REF/PATH")
     return LakeUri(repository, ref, os.fsencode(path) if slash else None)
@@ -169,10 +161,8 @@ def parse_repository(text: str, *, base: str = "", anywhere: bool = False) -> La
     """Parse a URI that names a repository only."""
     uri = parse(text, base=base, anywhere=anywhere)
     if uri.ref is not None:
-        raise UsageError(
-            f"expected a repository, got the ref {uri.ref!r} too: {text!r}",
-            hint=str(LakeUri(uri.repository)),
-        )
+        hint = str(LakeUri(uri.repository))
+        raise UsageError(f"expected a repository, got the ref {uri.ref!r} too: {text!r}", hint=hint)
     return uri
 
 
@@ -270,7 +260,5 @@ def check_path(path: bytes, *, allow_empty: bool = False) -> None:
         raise UsageError("an object's path cannot be empty")
     if len(path) > MAX_PATH_SIZE:
         shown = os.fsdecode(path[:40])
-        raise UsageError(
-            f"path of {len(path)} bytes is too long: {shown!r}…",
-            hint=f"a path has at most {MAX_PATH_SIZE} bytes",
-        )
+        hint = f"a path has at most {MAX_PATH_SIZE} bytes"
+        raise UsageError(f"path of {len(path)} bytes is too long: {shown!r}…", hint=hint)

@@ -253,10 +253,8 @@ def _edit(
             continue
         _write(path, text)
         return
-    raise UsageError(
-        f"cannot change {name} in {path} without changing other settings",
-        hint=f"open {path} in an editor",
-    )
+    hint = f"open {path} in an editor"
+    raise UsageError(f"cannot change {name} in {path} without changing other settings", hint=hint)
 
 
 def _flat(text: str) -> dict[str, object]:

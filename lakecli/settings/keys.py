@@ -40,6 +40,15 @@ between non-ASCII letters, the zero-width joiners of Persian and Indic names."""
 _PLACE: Final = r"(((s3|gs)://[^/]|az://[^/]+/[^/]|(local|file):///[^/])|/[^/]).*"
 
 
+def _shown(text: str) -> str:
+    """Quote a value for an error, shortened if it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
+
+
+def _invalid(problem: str, text: str, hint: str | None = None) -> UsageError:
+    return UsageError(f"{problem}: {_shown(text)}", hint=hint)
+
+
 def parse_text(text: str) -> str:
     """Return a line of text without leading and trailing spaces."""
     stripped = text.strip()
@@ -105,10 +114,8 @@ def parse_base_uri(text: str) -> str:
     base = parse_text(text)
     check_no_password(base)
     if not base.startswith(SCHEME) and not is_namespace(base):
-        raise UsageError(
-            f"not the beginning of a lakefs:// URI: {_shown(text)}",
-            hint="write lakefs:// or lakefs://REPOSITORY/",
-        )
+        hint = "write lakefs:// or lakefs://REPOSITORY/"
+        raise _invalid("not the beginning of a lakefs:// URI", text, hint)
     return base
 
 
@@ -121,9 +128,7 @@ def parse_size(text: str) -> int:
     whole, point, fraction = number.rstrip().partition(".")
     digits = (whole, fraction) if point else (whole,)
     if unit is None or not all(each.isascii() and each.isdecimal() for each in digits):
-        raise UsageError(
-            f"not a size: {_shown(text)}", hint="write 500 MB, 10 GiB or a number of bytes"
-        )
+        raise _invalid("not a size", text, "write 500 MB, 10 GiB or a number of bytes")
     size = float(f"{whole}.{fraction}") * unit
     if size > _MAX_SIZE:
         raise UsageError(f"larger than any disk: {_shown(text)}", hint="write 500 MB or 10 GiB")
@@ -146,26 +151,17 @@ def parse_command(text: str) -> tuple[str, ...]:
     except ValueError:
         words = ()
     if not words or "\0" in text:
-        raise UsageError(
-            f"not a command: {_shown(text)}",
-            hint="write PROGRAM ARGUMENT...; for pipes and variables: sh -c '...'",
-        )
+        hint = "write PROGRAM ARGUMENT...; for pipes and variables: sh -c '...'"
+        raise _invalid("not a command", text, hint)
     return words
-
-
-def _shown(text: str) -> str:
-    """Quote a value for an error, shortened if it is long."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
 
 
 def parse_sync(text: str) -> bool:
     """Return ``True`` for ``auto`` and ``False`` for ``manual``."""
     word = text.strip().lower()
     if word not in ("auto", "manual"):
-        raise UsageError(
-            f"neither auto nor manual: {text!r}",
-            hint="auto fetches before and pushes after each command; manual does neither",
-        )
+        hint = "auto fetches before and pushes after each command; manual does neither"
+        raise UsageError(f"neither auto nor manual: {text!r}", hint=hint)
     return word == "auto"
 
 
@@ -173,10 +169,8 @@ def parse_link(text: str) -> str:
     """Return the method that creates files of linked directories, such as ``reflink``."""
     word = text.strip().lower()
     if word not in {"auto", "reflink", "hardlink", HARDLINK_ROOT, "copy"}:
-        raise UsageError(
-            f"none of auto, reflink, hardlink, {HARDLINK_ROOT} and copy: {_shown(text)}",
-            hint="auto shares blocks where the file system can, and copies elsewhere",
-        )
+        hint = "auto shares blocks where the file system can, and copies elsewhere"
+        raise _invalid(f"none of auto, reflink, hardlink, {HARDLINK_ROOT} and copy", text, hint)
     return word
 
 
@@ -249,16 +243,13 @@ def _by_bucket(
             place, _, value = item.rpartition("=")
             place = place.rstrip("/")
             if place and not re.fullmatch(pattern, place, re.ASCII):
-                raise UsageError(
-                    f"not a bucket: {_shown(place)}",
-                    hint=f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks "
-                    "between them",
+                hint = (
+                    f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks between "
                 )
+                raise _invalid("not a bucket", place, f"{hint}them")
             if place in found:
-                raise UsageError(
-                    f"two values for {_shown(place) if place else 'all buckets'}",
-                    hint="remove one of them",
-                )
+                where = _shown(place) if place else "all buckets"
+                raise UsageError(f"two values for {where}", hint="remove one of them")
             found[place] = parse(value)
         return tuple(found.items())
 
@@ -269,10 +260,8 @@ def parse_endpoint(text: str) -> str:
     """Return the URL of a server."""
     url = text.strip()
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", url, re.IGNORECASE):
-        raise UsageError(
-            "not the URL of a server, without credentials and query",
-            hint="write http[s]://HOST[:PORT]; credentials belong into a profile of ~/.aws",
-        )
+        hint = "write http[s]://HOST[:PORT]; credentials belong into a profile of ~/.aws"
+        raise UsageError("not the URL of a server, without credentials and query", hint=hint)
     return url.rstrip("/")
 
 
@@ -281,10 +270,8 @@ def parse_directories(text: str) -> tuple[str, ...]:
     directories = tuple(filter(None, (each.strip() for each in text.split(","))))
     for each in directories:
         if each != "*" and not each.startswith("/"):
-            raise UsageError(
-                f"not an absolute directory: {each!r}",
-                hint="write /DIRECTORY, several with commas between them, or *",
-            )
+            hint = "write /DIRECTORY, several with commas between them, or *"
+            raise UsageError(f"not an absolute directory: {each!r}", hint=hint)
     return directories
 
 

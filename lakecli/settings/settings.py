@@ -187,10 +187,8 @@ class Settings:
             return None
         if pair[0] is None or pair[1] is None:
             missing = keys.SERVE_ACCESS_KEY if pair[0] is None else keys.SERVE_SECRET_KEY
-            raise UsageError(
-                f"one key without the other: {missing} is not set",
-                hint=f"set the other one, too: `config set {missing} VALUE`",
-            )
+            hint = f"set the other one, too: `config set {missing} VALUE`"
+            raise UsageError(f"one key without the other: {missing} is not set", hint=hint)
         return pair[0], pair[1]
 
     @property

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from lakecli import errors
+from lakecli.errors import LakeError
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ConditionFailed, ObjectArchived, ObjectNotFound
 from lakecli.stores.obstacles import obstacle_of
@@ -20,11 +21,11 @@ from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError
 class Words(NamedTuple):
     """A template of an error: its class, and format strings for its message and hint."""
 
-    error: type[errors.LakeError]
+    error: type[LakeError]
     message: str
     hint: str | None = None
 
-    def filled(self, details: Mapping[str, str]) -> errors.LakeError:
+    def filled(self, details: Mapping[str, str]) -> LakeError:
         """Return the error, formatted with `details`; drop a colon before an empty detail."""
         hint = self.hint and self.hint.format_map(details)
         return self.error(self.message.format_map(details).rstrip(": "), hint=hint)
@@ -187,7 +188,7 @@ class Translator(ABC):
         """
         try:
             yield key
-        except errors.LakeError:  # for example raised by the body of an upload
+        except LakeError:  # for example raised by the body of an upload
             raise
         except Exception as error:
             known = self.known(error, key, may_be_absent=may_be_absent)
@@ -198,7 +199,7 @@ class Translator(ABC):
             finally:
                 del known  # else a reference cycle keeps the error, and its response open
 
-    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> errors.LakeError | None:
+    def known(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         """Return lakecli's error for an error of an SDK, or ``None`` for any other error."""
         if isinstance(error, UnusableAnswerError):
             return self.unusable(str(error), key)
@@ -216,7 +217,7 @@ class Translator(ABC):
         found = found or obstacle_of(error, self._host, bundle=self.bundle)
         return found or self._of_sdk(error, key)
 
-    def error(self, words: Words, key: str = "", **details: str) -> errors.LakeError:
+    def error(self, words: Words, key: str = "", **details: str) -> LakeError:
         """Return the error for a template, about one object or the bucket."""
         what = repr(f"{self._bucket}/{key}") if key else self._bucket
         details |= self._names | {"bucket": self._bucket, "what": what, "again": self.again}
@@ -235,18 +236,18 @@ class Translator(ABC):
                 hint=_ANONYMOUS.format(self.anonymous),
             )
 
-    def no_signature(self, url: str) -> errors.LakeError:
+    def no_signature(self, url: str) -> LakeError:
         """Return the error for presigning without credentials; `url` is the object's plain URL."""
         return errors.Unsupported(
             f"cannot presign, {self._bucket} is read without credentials",
             hint=f"its objects have plain URLs: {url}",
         )
 
-    def unusable(self, text: str, key: str = "") -> errors.LakeError:
+    def unusable(self, text: str, key: str = "") -> LakeError:
         """Return the error for a response that is not a store's; `text` describes the defect."""
         return self.error(UNUSABLE, key, text=text)
 
-    def no_order(self) -> errors.LakeError:
+    def no_order(self) -> LakeError:
         """Return the error for a bucket that is not listed in byte order."""
         text = "{host} does not list the keys in byte order: {bucket}"
         return self.error(Words(errors.Unsupported, text, self.order_hint))
@@ -256,7 +257,7 @@ class Translator(ABC):
         words = self.by_code.get(code) or self.by_status.get(status)
         return words or (BUSY if status >= SERVER_FAULT else self.refused)
 
-    def refused_delete(self, status: int, code: str, key: str) -> errors.LakeError:
+    def refused_delete(self, status: int, code: str, key: str) -> LakeError:
         """Return the error for one object that a batch of deletions could not delete."""
         details = {"code": code or str(status), "text": "", "action": self.action_for("")}
         return self.error(self.words_of(code, status), key, **details)
@@ -266,12 +267,10 @@ class Translator(ABC):
         return permission_hint(text)
 
     @abstractmethod
-    def _of_answer(
-        self, error: Exception, key: str, *, may_be_absent: bool
-    ) -> errors.LakeError | None:
+    def _of_answer(self, error: Exception, key: str, *, may_be_absent: bool) -> LakeError | None:
         """Return the error for a server's error response, or ``None`` for any other error."""
 
-    def _of_sdk(self, error: Exception, key: str) -> errors.LakeError | None:
+    def _of_sdk(self, error: Exception, key: str) -> LakeError | None:
         names = (base.__name__ for base in type(error).__mro__)
         words = next((self.by_class[name] for name in names if name in self.by_class), None)
         if words is None:

@@ -208,21 +208,17 @@ def v4_url(
         headers = {"Content-Type": request.content_type} if request.content_type else {}
         headers |= put_headers
     at = url.index("/", url.index("://") + 3)
-    signed = {"host": _host_of(url[:at])} | {
-        header.lower(): value for header, value in headers.items()
-    }
+    signed = {"host": _host_of(url[:at])} | {name.lower(): headers[name] for name in headers}
     start, seconds = period[0], int(period[1].total_seconds())
     moment, scope = moment_and_scope(int(start.timestamp()), v4.region, v4.service)
     shared = _shared_query(v4, scope, moment, seconds, ";".join(sorted(signed)))
     said = response_headers(request).items()
     of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
+    pairs = [f"{each}={_quoted(value)}" for each, value in of_object.items() if value]
     # No name is a prefix of another, so sorting the pairs sorts them by name.
-    written = "&".join(
-        sorted(shared + [f"{each}={_quoted(value)}" for each, value in of_object.items() if value])
-    )
-    canonical = (
-        f"{request.method}\n{url[at:]}\n{written}\n{end_of_request(signed, 'UNSIGNED-PAYLOAD')}"
-    )
+    written = "&".join(sorted(shared + pairs))
+    end = end_of_request(signed, "UNSIGNED-PAYLOAD")
+    canonical = f"{request.method}\n{url[at:]}\n{written}\n{end}"
     text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
     unsigned = f"{url}?{written}&{v4.prefix}Signature="
     return PresignedUrl(unsigned, start + timedelta(seconds=seconds), headers), scope, text

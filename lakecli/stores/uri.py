@@ -78,14 +78,10 @@ def parse(text: str) -> NamespaceUri:
     if scheme == "https" and rest.partition("/")[0].lower().endswith(_AZURE_HOST):
         return _container_url(rest)
     if not re.fullmatch(_SCHEME, scheme):
-        raise UsageError(
-            f"not a storage namespace: {text!r}",
-            hint=f"{SUPPORTED}; a directory needs its absolute path",
-        )
-    raise UsageError(
-        f"unsupported scheme {scheme!r} of a storage namespace: {text!r}",
-        hint=_OF_REPOSITORIES if scheme == "lakefs" else SUPPORTED,
-    )
+        hint = f"{SUPPORTED}; a directory needs its absolute path"
+        raise UsageError(f"not a storage namespace: {text!r}", hint=hint)
+    hint = _OF_REPOSITORIES if scheme == "lakefs" else SUPPORTED
+    raise UsageError(f"unsupported scheme {scheme!r} of a storage namespace: {text!r}", hint=hint)
 
 
 def normalise(text: str) -> str:
@@ -109,33 +105,29 @@ def is_local(uri: str) -> bool:
     return uri.startswith("local://")
 
 
+def _check(grammar: str, name: str, text: str, *, what: str, hint: str) -> None:
+    """Refuse a name in the URI `text` that does not have the grammar of `what`."""
+    if not re.fullmatch(grammar, name, re.ASCII):
+        raise UsageError(f"illegal {what} {name!r} in the storage namespace {text!r}", hint=hint)
+
+
 def _bucket(scheme: str, rest: str, text: str) -> NamespaceUri:
     bucket, _, prefix = rest.partition("/")
+    form = f"{scheme}://BUCKET/PREFIX"
     if not bucket:
-        raise UsageError(
-            f"no bucket in the storage namespace {text!r}", hint=f"{scheme}://BUCKET/PREFIX"
-        )
-    if not re.fullmatch(_BUCKET, bucket, re.ASCII):
-        raise UsageError(
-            f"illegal bucket name {bucket!r} in the storage namespace {text!r}",
-            hint=f"{scheme}://BUCKET/PREFIX, the bucket of letters, digits, '.', '-' and '_'",
-        )
+        raise UsageError(f"no bucket in the storage namespace {text!r}", hint=form)
+    hint = f"{form}, the bucket of letters, digits, '.', '-' and '_'"
+    _check(_BUCKET, bucket, text, what="bucket name", hint=hint)
     return NamespaceUri(scheme, bucket, prefix.rstrip("/"))
 
 
 def _container(rest: str, text: str) -> NamespaceUri:
     account, _, rest = rest.partition("/")
     container, _, prefix = rest.partition("/")
-    if not re.fullmatch(_ACCOUNT, account, re.ASCII):
-        raise UsageError(
-            f"illegal storage account {account!r} in the storage namespace {text!r}",
-            hint=f"{AZURE}, the account of 3 to 24 lower-case letters and digits",
-        )
-    if not re.fullmatch(_CONTAINER, container, re.ASCII):
-        raise UsageError(
-            f"illegal container name {container!r} in the storage namespace {text!r}",
-            hint=f"{AZURE}, the container of 3 to 63 lower-case letters, digits and '-'",
-        )
+    hint = f"{AZURE}, the account of 3 to 24 lower-case letters and digits"
+    _check(_ACCOUNT, account, text, what="storage account", hint=hint)
+    hint = f"{AZURE}, the container of 3 to 63 lower-case letters, digits and '-'"
+    _check(_CONTAINER, container, text, what="container name", hint=hint)
     return NamespaceUri("az", f"{account}/{container}", prefix.rstrip("/"))
 
 
@@ -144,10 +136,8 @@ def _container_url(rest: str) -> NamespaceUri:
 
     if "?" in rest or "#" in rest:
         # The query may be a signature, so the message does not repeat it.
-        raise UsageError(
-            "a query in the URL of a storage namespace",
-            hint=f"{AZURE}; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN",
-        )
+        hint = f"{AZURE}; a shared access signature goes into AZURE_STORAGE_SAS_TOKEN"
+        raise UsageError("a query in the URL of a storage namespace", hint=hint)
     host, _, path = rest.partition("/")
     account = host.lower().removesuffix(_AZURE_HOST)
     path = unquote(path, errors="surrogateescape")
@@ -163,15 +153,11 @@ def _directory(path: str, text: str) -> NamespaceUri:
     names = [name for name in path.split("/") if name not in {"", "."}]
     if ".." in names:
         # After a symbolic link, '..' is the parent of the link's target, not of the link.
-        raise UsageError(
-            f"'..' in the path of a storage namespace: {text!r}",
-            hint="write the directory without it, as `realpath` prints it",
-        )
+        hint = "write the directory without it, as `realpath` prints it"
+        raise UsageError(f"'..' in the path of a storage namespace: {text!r}", hint=hint)
     if "\0" in path:
         raise UsageError(f"a NUL in the path of a storage namespace: {text!r}")
     if not names:
-        raise UsageError(
-            f"the root directory cannot be a storage namespace: {text!r}",
-            hint="name a directory below it",
-        )
+        hint = "name a directory below it"
+        raise UsageError(f"the root directory cannot be a storage namespace: {text!r}", hint=hint)
     return NamespaceUri("local", "", "/" + "/".join(names))
