@@ -321,15 +321,21 @@ class Key(NamedTuple):
         default: the default as text, or ``None``.
         lakectl: the key in lakectl's configuration with the same meaning, or ``""``.
         is_secret: whether listings of settings hide the value.
+        own_summary: the meaning, if `_SUMMARIES` does not have it.
     """
 
     name: str
-    summary: str
     parse: Callable[[str], object]
     example: str
     default: str | None = None
     lakectl: str = ""
     is_secret: bool = False
+    own_summary: str = ""
+
+    @property
+    def summary(self) -> str:
+        """The meaning of the setting, for lists and help."""
+        return self.own_summary or _SUMMARIES[self.name]
 
     @property
     def variable(self) -> str:
@@ -381,51 +387,40 @@ _SUMMARIES: Final = {
 """The meaning of each setting, for lists and help."""
 
 
-def _key(
-    name: str,
-    parse: Callable[[str], object],
-    example: str,
-    default: str | None = None,
-    *,
-    lakectl: str = "",
-    is_secret: bool = False,
-) -> Key:
-    return Key(name, _SUMMARIES[name], parse, example, default, lakectl, is_secret)
-
-
 def _demand(name: Demand, parse: Callable[[str], str], example: str) -> Key:
     """Return the setting for a header or parameter that some buckets require."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     summary = f"{_SUMMARIES[name]}; {bucket}=VALUE: of one bucket"
-    return Key(name.value, summary, _by_bucket(parse, bucket), example)
+    return Key(name.value, _by_bucket(parse, bucket), example, own_summary=summary)
 
 
 KEYS: Final = (
-    _key("user.name", parse_name, "Ada"),
-    _key("user.email", parse_email, "a@b.org"),
-    _key("base_uri", parse_base_uri, "lakefs://demo/", lakectl="base_uri"),
-    _key(USE, parse_used, "lakefs://demo/main"),
-    _key(LINK, parse_link, "hardlink", "auto"),
-    _key("cache.size", parse_size, "2 GiB", "10 GiB"),
-    _key("cache.memory", parse_size, "256 MiB", "1 GiB"),
-    _key("transfer.parallelism", parse_count, "8", "25", lakectl="options.parallelism"),
-    _key("gc.grace", parse_grace, "30d", "14d"),
-    _key(LOCAL_TRUST, parse_directories, "/srv/shared/data"),
-    _key(NETWORK_TIMEOUT, parse_timeout, "5m", "60s"),
-    _key(NETWORK_MIN_RATE, parse_size, "100", "1 KiB"),
-    _key("presign.expires", parse_duration, "12h", "15m"),
-    _key(SERVE_ACCESS_KEY, parse_access_key, "LAKECLI0ADA"),
-    _key(SERVE_SECRET_KEY, parse_secret, "at-least-16-characters", is_secret=True),
-    _key(SYNC, parse_sync, "auto", "manual"),
-    _key(TRUST, parse_places, "s3://raw-data /mnt/lake"),
-    _key("timeouts.check", parse_duration, "10m", "60m"),
-    _key("timeouts.hook", parse_duration, "10m", "60s"),
+    Key("user.name", parse_name, "Ada"),
+    Key("user.email", parse_email, "a@b.org"),
+    Key("base_uri", parse_base_uri, "lakefs://demo/", lakectl="base_uri"),
+    Key(USE, parse_used, "lakefs://demo/main"),
+    Key(LINK, parse_link, "hardlink", "auto"),
+    Key("cache.size", parse_size, "2 GiB", "10 GiB"),
+    Key("cache.memory", parse_size, "256 MiB", "1 GiB"),
+    Key("transfer.parallelism", parse_count, "8", "25", lakectl="options.parallelism"),
+    Key("gc.grace", parse_grace, "30d", "14d"),
+    Key(LOCAL_TRUST, parse_directories, "/srv/shared/data"),
+    Key(NETWORK_TIMEOUT, parse_timeout, "5m", "60s"),
+    Key(NETWORK_MIN_RATE, parse_size, "100", "1 KiB"),
+    Key("presign.expires", parse_duration, "12h", "15m"),
+    Key(SERVE_ACCESS_KEY, parse_access_key, "LAKECLI0ADA"),
+    Key(SERVE_SECRET_KEY, parse_secret, "at-least-16-characters", is_secret=True),
+    Key(SYNC, parse_sync, "auto", "manual"),
+    Key(TRUST, parse_places, "s3://raw-data /mnt/lake"),
+    Key("timeouts.check", parse_duration, "10m", "60m"),
+    Key("timeouts.hook", parse_duration, "10m", "60s"),
     *(
         Key(
             f"{OF_HOOKS}{when}-{what}",
-            f"command that is run {moment} a {what}, with a JSON document on standard input",
             parse_command,
             f"/usr/local/bin/{when}-{what}",
+            own_summary=f"command that is run {moment} a {what}, with a JSON document on standard "
+            "input",
         )
         for when, moment in (("pre", "before"), ("post", "after"))
         for what in ("commit", "merge", "push")
@@ -450,9 +445,9 @@ OF_REPOSITORY: Final = "repo."
 
 REPOSITORY_KEYS: Final = (
     *(key for key in KEYS if key.name in (SYNC, TRUST)),
-    _key(PROFILE, parse_profile, "prod"),
-    _key(ENDPOINT, parse_endpoint, "https://minio.example.com"),
-    _key(REGION, parse_region, "eu-central-1"),
+    Key(PROFILE, parse_profile, "prod"),
+    Key(ENDPOINT, parse_endpoint, "https://minio.example.com"),
+    Key(REGION, parse_region, "eu-central-1"),
 )
 """The settings that can be set for one repository, such as ``repo.NAME.profile``."""
 
@@ -472,14 +467,13 @@ def find_key(name: str) -> Key:
     if key is not None:
         return key
     if re.fullmatch(re.escape(OF_CHECKS) + CHECK_NAME, name):
-        return Key(name, "command of a check", parse_command, "python check.py")
+        return Key(name, parse_command, "python check.py", own_summary="command of a check")
     repository, _, own_name = name.removeprefix(OF_REPOSITORY).partition(".")
     own = _OF_REPOSITORIES.get(own_name)
     if own is not None and name.startswith(OF_REPOSITORY) and is_repository_name(repository):
         summary = f"`{own_name}`" if own_name in BY_NAME else own.summary
-        return own._replace(
-            name=name, summary=f"{summary} of lakefs://{repository} only", default=None
-        )
+        summary += f" of lakefs://{repository} only"
+        return own._replace(name=name, own_summary=summary, default=None)
     raise UsageError(f"no setting {name!r}", hint=_nearest(name))
 
 
