@@ -94,14 +94,12 @@ CONTENT_CODINGS: Final = re.compile(r"[A-Za-z0-9.+-]{1,32}(, ?[A-Za-z0-9.+-]{1,3
 
 
 _NAME_SIZES = range(3, 64)
-_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
+_OF_NAMES = "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 
 def is_repository_name(text: str) -> bool:
     """Return whether `text` is a legal name of a repository."""
-    return (
-        len(text) in _NAME_SIZES and not text.startswith("-") and not text.strip(_NAME_CHARACTERS)
-    )
+    return len(text) in _NAME_SIZES and not text.startswith("-") and not text.strip(_OF_NAMES)
 
 
 NO_METADATA: Final[Mapping[str, str]] = {}

@@ -258,15 +258,13 @@ def _write_at_once(
             barrier.wait(_START_TIMEOUT)
             return list(answers)
         except BaseException:
-            barrier.abort()  # otherwise the writers at the barrier would wait for this one
+            barrier.abort()  # fault the writers at the barrier would wait for this one
             raise
 
 
-def _must_fail(
-    store: ObjectStore, key: str, body: bytes, condition: Condition, otherwise: str
-) -> None:
+def _must_fail(store: ObjectStore, key: str, body: bytes, condition: Condition, fault: str) -> None:
     try:
         store.put(key, body, condition)
     except ConditionFailed:
         return
-    raise BrokenPromise(f"{otherwise}: the store ignores conditions")
+    raise BrokenPromise(f"{fault}: the store ignores conditions")

@@ -16,8 +16,8 @@ from urllib3 import PoolManager
 
 from lakecli.stores import responses
 from lakecli.stores.answer_limits import AnswerLimits, bounded_pools
+from lakecli.stores.presigned_urls import PORTS
 
-_PORTS: Final = {"http": 80, "https": 443}
 _RANGES: Final = ("x-ms-range", "range")
 
 
@@ -174,6 +174,6 @@ def _check_location(answer: requests.Response, url: str) -> None:
 def _origin_of(url: str) -> tuple[str, str, int | None]:
     try:
         parts = urlsplit(url)
-        return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+        return parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme)
     except ValueError:
         return "", "", None

@@ -84,14 +84,12 @@ class CloudStore(
     delete_size: ClassVar[int]
     version_id = ""
 
-    def __init__(
-        self, root: str, prefix: str, translator: Translator, server_date: ServerDate
-    ) -> None:
+    def __init__(self, root: str, prefix: str, translator: Translator, date: ServerDate) -> None:
         self.root = root
         self._prefix = prefix
         self.start = f"{prefix}/" if prefix else ""
         self.translator = translator
-        self._server_date = server_date
+        self._server_date = date
         self._bucket_exists = False
 
     @property

@@ -43,9 +43,7 @@ class OverlayStore:
         self, key: str, *, start: int = 0, length: int | None = None, matching: str = ""
     ) -> bytes:
         """Return a range of an object; see `ObjectStore.get`."""
-        return self._read(
-            lambda store: store.get(key, start=start, length=length, matching=matching)
-        )
+        return self._read(lambda one: one.get(key, start=start, length=length, matching=matching))
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version; see `ObjectStore.get_versioned`."""

@@ -99,7 +99,7 @@ LONGEST: Final = timedelta(days=7)
 _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """Characters not allowed in a plain file name: ``"``, percent, backslash, control, non-ASCII."""
 
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "https": 443}
 _NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
@@ -231,7 +231,7 @@ def _host_of(url: str) -> str:
     host = parts.hostname or ""
     if ":" in host:
         host = f"[{host}]"
-    if parts.port is None or parts.port == _PORTS.get(parts.scheme):
+    if parts.port is None or parts.port == PORTS.get(parts.scheme):
         return host
     return f"{host}:{parts.port}"
 

@@ -311,17 +311,15 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 class _DownloadStream(ReadStream):
     """A blob as a file, read piece by piece."""
 
-    def __init__(
-        self, store: AzureStore, download: StorageStreamDownloader[bytes], key: str
-    ) -> None:
+    def __init__(self, store: AzureStore, blob: StorageStreamDownloader[bytes], key: str) -> None:
         self._store = store
-        self._download = download
+        self._blob = blob
         self._key = key
 
     def read(self, size: int = -1) -> bytes:
         """Read `size` bytes, fewer only at the end."""
         try:
             with self._store.reading(self._key):
-                return self._download.read(size)
+                return self._blob.read(size)
         except ConditionFailed:
             raise self._store._replaced(self._key) from None  # noqa: SLF001 - of this module

@@ -21,13 +21,12 @@ from weakref import finalize
 import certifi
 
 from lakecli.stores.answer_limits import AnswerLimits, bounded
+from lakecli.stores.presigned_urls import PORTS
 from lakecli.stores.proxies import proxy_of
 from lakecli.stores.responses import MAX_REFUSAL
 
 _IDLE: Final = 32
 """Largest number of idle connections that are kept for later requests."""
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpResponse(NamedTuple):
@@ -163,9 +162,9 @@ class DirectHttp:
 def _address(url: str) -> tuple[str, tuple[str, int]]:
     """Return the scheme of a URL, and its host and port; raise `ValueError` without them."""
     parts = urlsplit(url)
-    if not parts.hostname or parts.scheme not in _PORTS:
+    if not parts.hostname or parts.scheme not in PORTS:
         raise ValueError("not the URL of a server")
-    return parts.scheme, (parts.hostname, parts.port or _PORTS[parts.scheme])
+    return parts.scheme, (parts.hostname, parts.port or PORTS[parts.scheme])
 
 
 def _close_all(connections: deque[HTTPConnection]) -> None:

@@ -250,9 +250,8 @@ class S3Reader(CloudStore, OpensRanges):
                 info = headers and described(headers, key)
                 if headers and info:
                     return info, responses.version_id_of(headers.get("x-amz-version-id", "null"))
-            answer = self._connection.client().head_object(
-                Bucket=self.bucket, Key=full, **self._wanted
-            )
+            client = self._connection.client()
+            answer = client.head_object(Bucket=self.bucket, Key=full, **self._wanted)
             info = info_of(answer, key, size=required(answer, "ContentLength"))
             return info, responses.version_id_of(answer.get("VersionId", "null"))
 

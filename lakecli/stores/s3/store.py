@@ -88,9 +88,8 @@ class S3Store(S3Reader):
         if not plain:
             return
         with self.translated():
-            answer = client.delete_objects(
-                Bucket=self.bucket, Delete={"Objects": plain, "Quiet": True}
-            )
+            doomed = {"Objects": plain, "Quiet": True}
+            answer = client.delete_objects(Bucket=self.bucket, Delete=doomed)
         for failed in answer.get("Errors", ()):
             code, full = failed.get("Code", ""), failed.get("Key", "")
             if code != "NoSuchKey":

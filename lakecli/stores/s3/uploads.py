@@ -138,9 +138,8 @@ class S3Uploads:
             # AWS needs to know beforehand whether the parts come with checksums.
             has_checksums = _has_checksums(client) and not by_urls
             checksums = {"ChecksumAlgorithm": "CRC32C"} if has_checksums else {}
-            answer = client.create_multipart_upload(
-                Bucket=self._bucket, Key=full, **checksums, **arguments
-            )
+            target = {"Bucket": self._bucket, "Key": full}
+            answer = client.create_multipart_upload(**target, **checksums, **arguments)
             return UploadId(upload_id_of(answer.get("UploadId")))
 
     def put_part(
@@ -183,9 +182,8 @@ class S3Uploads:
         conditions = headers_of(condition)
         with self._of(key, upload, may_be_absent=bool(conditions)) as target:
             client = self._connection.client(max_attempts=1 if conditions else None)
-            send = partial(
-                client.complete_multipart_upload, **target, MultipartUpload={"Parts": described}
-            )
+            joined = {"MultipartUpload": {"Parts": described}}
+            send = partial(client.complete_multipart_upload, **target, **joined)
             version = version_of(send_or_create(send, conditions))
         return version or self._store.head(key).version
 
