@@ -59,9 +59,13 @@ class Account(NamedTuple):
     min_rate: int = 1 << 10
     demands: tuple[tuple[str, str, str], ...] = ()
 
+    def by_bucket(self, name: Demand) -> dict[str, str]:
+        """Return the values of `name` by bucket; the key ``""`` stands for every bucket."""
+        return {place: value for each, place, value in self.demands if each == name}
+
     def demand(self, name: Demand, bucket: str) -> str:
         """Return the value of `name` for `bucket`, else the value for every bucket, else ``""``."""
-        values = {place: value for each, place, value in self.demands if each == name}
+        values = self.by_bucket(name)
         return values.get(bucket, values.get("", ""))
 
 

@@ -66,9 +66,6 @@ class Remedies:
 
     def command(self, remedy: Remedy) -> str:
         """Return the command that changes a setting for this bucket only."""
-        values = {
-            place: value for name, place, value in self.account.demands if name == remedy.demand
-        }
-        values[self.bucket] = remedy.value
+        values = self.account.by_bucket(remedy.demand) | {self.bucket: remedy.value}
         text = " ".join(f"{place}={value}" if place else value for place, value in values.items())
         return f"`config set {remedy.demand} {quote(text)}`"

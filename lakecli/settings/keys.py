@@ -15,6 +15,10 @@ from lakecli.base.uri import SCHEME, check_no_password, is_namespace
 from lakecli.base.validation import CHECK_NAME
 from lakecli.errors import UsageError
 
+TextParser = Callable[[str], str]
+ByBucket = tuple[tuple[str, str], ...]
+"""Pairs of a bucket, or ``""`` for all buckets, and a value."""
+
 HARDLINK_ROOT: Final = "hardlink-root"
 """The value of ``local.link`` that allows hard links even if the user is root."""
 
@@ -174,9 +178,7 @@ def parse_link(text: str) -> str:
     return word
 
 
-def _matching(
-    pattern: str, what: str, hint: str, *, is_secret: bool = False
-) -> Callable[[str], str]:
+def _matching(pattern: str, what: str, hint: str, *, is_secret: bool = False) -> TextParser:
     """Return a parser for printable texts that match a pattern.
 
     Args:
@@ -223,9 +225,7 @@ _parse_scope: Final = _matching(
 )
 
 
-def _by_bucket(
-    parse: Callable[[str], str], bucket: str
-) -> Callable[[str], tuple[tuple[str, str], ...]]:
+def _by_bucket(parse: TextParser, bucket: str) -> Callable[[str], ByBucket]:
     """Return a parser for a setting whose value may differ between buckets.
 
     The text is a list separated by spaces: ``VALUE`` for all buckets, ``BUCKET=VALUE`` for one
@@ -237,7 +237,7 @@ def _by_bucket(
     """
     pattern = re.sub("[A-Z]+", "[A-Za-z0-9._$-]+", bucket)
 
-    def parse_all(text: str) -> tuple[tuple[str, str], ...]:
+    def parse_all(text: str) -> ByBucket:
         found: dict[str, str] = {}
         for item in parse_text(text).split():
             place, _, value = item.rpartition("=")
@@ -387,7 +387,7 @@ _SUMMARIES: Final = {
 """The meaning of each setting, for lists and help."""
 
 
-def _demand(name: Demand, parse: Callable[[str], str], example: str) -> Key:
+def _demand(name: Demand, parse: TextParser, example: str) -> Key:
     """Return the setting for a header or parameter that some buckets require."""
     bucket = "az://ACCOUNT/CONTAINER" if name.startswith("az.") else f"{name[:2]}://BUCKET"
     summary = f"{_SUMMARIES[name]}; {bucket}=VALUE: of one bucket"

@@ -234,11 +234,9 @@ class Settings:
         )
         if "/" in repository:
             return found
-        own = (
-            self._find(keys.own_key(repository, name), str)
-            for name in (keys.PROFILE, keys.ENDPOINT, keys.REGION)
-        )
-        profile, endpoint, region = (value or "" for value in own)
+        names = (keys.PROFILE, keys.ENDPOINT, keys.REGION)
+        own = (self._find(keys.own_key(repository, name), str) or "" for name in names)
+        profile, endpoint, region = own
         return found._replace(profile=profile, endpoint=endpoint, region=region)
 
     def trusted(self, repository: str) -> tuple[str, ...]:

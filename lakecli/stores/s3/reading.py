@@ -397,10 +397,8 @@ def described(headers: Mapping[str, str], key: str) -> ObjectInfo | None:
     if size is None or modified_at is None or modified_at.tzinfo != UTC:
         return None
     item: dict[str, Any] = {name: headers.get(header, "") for name, header in _DESCRIBED.items()}
-    metadata = {
-        name[len(_META) :]: text for name, text in headers.items() if name.startswith(_META)
-    }
-    item |= {"LastModified": modified_at, "Metadata": metadata}
+    meta = {name[len(_META) :]: text for name, text in headers.items() if name.startswith(_META)}
+    item |= {"LastModified": modified_at, "Metadata": meta}
     return info_of(item, key, size=int(size[0]))
 
 
