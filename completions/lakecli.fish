@@ -179,7 +179,7 @@ function __lakecli_options
                 '--recursive' 'All objects below the path'
         case 'approve'
             printf '%s\t%s\n' \
-                '--for' 'Branch or tag that may get it'
+                '--for' 'Branch or tag for which the tree is approved'
         case 'blame'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -242,8 +242,8 @@ function __lakecli_options
                 '--why' 'Show the deciding pattern, and files that are not excluded'
         case 'checkout'
             printf '%s\t%s\n' \
-                '-b' 'Create the branch REF first, where the directory is' \
-                '--create' 'Create the branch REF first, where the directory is' \
+                '-b' 'First create the branch REF at the ref of the directory' \
+                '--create' 'First create the branch REF at the ref of the directory' \
                 '-f' 'Overwrite changed files that differ in REF' \
                 '--force' 'Overwrite changed files that differ in REF' \
                 '--no-progress' 'Show no progress' \
@@ -263,7 +263,7 @@ function __lakecli_options
                 '-d' 'With --from-lakefs: the default branch' \
                 '--default-branch' 'With --from-lakefs: the default branch' \
                 '--engine' 'Where the work runs: local (this process), spark, or auto (by number of objects)' \
-                '--from-lakefs' 'The namespace belongs to a lakeFS: clone it from a refs dump' \
+                '--from-lakefs' 'Clone a namespace of lakeFS from a refs dump' \
                 '--master' 'Spark master; default: local[*], this machine' \
                 '--rebuild' 'With --from-lakefs: rewrite the lists of paths of all branches now, not with the first commit on each' \
                 '--refs' 'The manifest that `lakectl refs-dump` printed; - reads standard input' \
@@ -299,7 +299,7 @@ function __lakecli_options
                 '-z' 'Show only the paths, unquoted, each ended by NUL'
         case 'doctor'
             printf '%s\t%s\n' \
-                '--again' 'Repeat the whole test of conditional writes; a pass ends a failure'
+                '--again' 'Repeat the whole test of conditional writes; a pass clears a failure'
         case 'export'
             printf '%s\t%s\n' \
                 '--conf' 'Spark setting, as for spark-submit' \
@@ -356,7 +356,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
                 '--depth' 'Levels of directories; 0 for the total' \
-                '--shared' 'Also show what other branches and tags have too'
+                '--shared' 'Also show the bytes that other branches and tags use, too'
         case 'fs find'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
@@ -562,7 +562,7 @@ function __lakecli_options
         case 'local init'
             printf '%s\t%s\n' \
                 '--exclude' 'Not paths that match, as in .gitignore' \
-                '--force' 'Link a directory anew that is linked' \
+                '--force' 'Link a directory again that is already linked' \
                 '--gitignore' 'In a Git work tree, have Git ignore the directory' \
                 '--include' 'Only paths that match, as in .gitignore'
         case 'local list'
@@ -616,7 +616,7 @@ function __lakecli_options
                 '--message' 'Commit message' \
                 '--meta' 'Metadata to record; quote a pair whose value has a comma: \'"KEY=A,B"\'' \
                 '--no-verify' 'Leave out hooks of this machine; the operation log says so' \
-                '--plan' 'Resolve conflicts as an edited file of --conflicts says' \
+                '--plan' 'Resolve conflicts by an edited file from --conflicts' \
                 '--squash' 'Commit the source\'s changes without its history' \
                 '--stat' 'Count paths and bytes by prefix instead of listing paths' \
                 '--strategy' 'Resolve all conflicts: take the source\'s side or the destination\'s' \
@@ -685,7 +685,7 @@ function __lakecli_options
                 '--amount' 'Show at most N; 0 or -1 for all'
         case 'refs-dump'
             printf '%s\t%s\n' \
-                '--leave-out' 'Dump although this is lost: names, paths, uncommitted or unpushed; repeatable' \
+                '--leave-out' 'Accept this loss: names, paths, uncommitted or unpushed; repeatable' \
                 '-o' 'Write the manifest there; - is standard output' \
                 '--output' 'Write the manifest there; - is standard output' \
                 '--push-first' 'Push all branches and tags before dumping'
@@ -693,7 +693,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '-m' 'The manifest that refs-dump printed; - reads standard input' \
                 '--manifest' 'The manifest that refs-dump printed; - reads standard input' \
-                '--update' 'Bring what is new in the dump into a repository that has commits'
+                '--update' 'Add what is new in the dump to a repository that has commits'
         case 'repo create'
             printf '%s\t%s\n' \
                 '-d' 'Name of the first branch' \
@@ -735,12 +735,12 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--access-key' 'Access key; default: a new one, or serve.access-key' \
                 '--committed' 'Leave out uncommitted changes when a branch is read' \
-                '--host' 'Address to listen on; one other machines reach needs TLS' \
+                '--host' 'Address to listen on; an address that other machines can reach needs TLS' \
                 '--open' 'Open the pages in the browser' \
                 '--port' 'Port; 0: any free one; default: 8000 if it is free, else any' \
                 '--print' 'Print the lines for one client only (see `help serve`); with keys in the settings, do not serve' \
                 '--read-only' 'Refuse all writes' \
-                '--redirect' 'Send clients that follow it to the bucket itself for large objects' \
+                '--redirect' 'Redirect clients that follow redirects to the bucket for large objects' \
                 '--tls-cert' 'Certificate, with its chain, in PEM' \
                 '--tls-key' 'Key of the certificate, in PEM'
         case 'show commit'

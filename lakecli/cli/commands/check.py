@@ -86,7 +86,7 @@ def approve(
     mistakes.
 
     Args:
-        destination: Branch or tag that may get it.
+        destination: Branch or tag for which the tree is approved.
 
     Examples:
         lakecli approve lakefs://demo/release-7 --for lakefs://demo/main

@@ -60,7 +60,7 @@ def checkout(
 
     Args:
         ref: Branch, tag or commit of the linked repository.
-        create: Create the branch REF first, where the directory is.
+        create: First create the branch REF at the ref of the directory.
         force: Overwrite changed files that differ in REF.
 
     Examples:

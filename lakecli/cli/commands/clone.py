@@ -95,7 +95,7 @@ def clone(
     can run on Spark: with --engine spark, or from 20,000,000 objects on.
 
     Args:
-        from_lakefs: The namespace belongs to a lakeFS: clone it from a refs dump.
+        from_lakefs: Clone a namespace of lakeFS from a refs dump.
         refs: The manifest that `lakectl refs-dump` printed; - reads standard input.
         default_branch: With --from-lakefs: the default branch.
         take_over: With --from-lakefs: claim the namespace, to write to it and push.

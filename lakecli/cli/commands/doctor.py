@@ -104,7 +104,7 @@ def doctor(
 
     Args:
         target: lakefs://REPOSITORY, or the URI or path of a storage namespace.
-        again: Repeat the whole test of conditional writes; a pass ends a failure.
+        again: Repeat the whole test of conditional writes; a pass clears a failure.
 
     Examples:
         lakecli doctor lakefs://demo

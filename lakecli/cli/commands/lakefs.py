@@ -119,7 +119,7 @@ def refs_dump(
     Args:
         output: Write the manifest there; - is standard output.
         push_first: Push all branches and tags before dumping.
-        leave_out: Dump although this is lost: names, paths, uncommitted or unpushed; repeatable.
+        leave_out: Accept this loss: names, paths, uncommitted or unpushed; repeatable.
 
     Examples:
         lakecli refs-dump lakefs://demo -o refs.json
@@ -181,7 +181,7 @@ def refs_restore(
 
     Args:
         manifest: The manifest that refs-dump printed; - reads standard input.
-        update: Bring what is new in the dump into a repository that has commits.
+        update: Add what is new in the dump to a repository that has commits.
 
     Examples:
         lakecli refs-restore lakefs://demo --manifest refs.json

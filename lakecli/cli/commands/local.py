@@ -105,7 +105,7 @@ def local_init(
 
     Args:
         directory: The directory to link; default: this directory.
-        force: Link a directory anew that is linked.
+        force: Link a directory again that is already linked.
 
     Examples:
         lakecli local init lakefs://demo/main/data/ ./data

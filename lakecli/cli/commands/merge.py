@@ -95,7 +95,7 @@ def merge(
     `local pull`.
 
     Args:
-        plan: Resolve conflicts as an edited file of --conflicts says.
+        plan: Resolve conflicts by an edited file from --conflicts.
         conflicts: Merge nothing, and write the conflicts to a file, or to - (stdout).
         squash: Commit the source's changes without its history.
         allow_empty: Merge even if the source has no new changes, unless both are at the same

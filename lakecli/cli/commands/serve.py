@@ -82,11 +82,11 @@ def serve(
     Args:
         repositories: lakefs://REPOSITORY, its name, or a storage namespace to read without a clone;
             default: all repositories of this machine.
-        host: Address to listen on; one other machines reach needs TLS.
+        host: Address to listen on; an address that other machines can reach needs TLS.
         port: Port; 0: any free one; default: 8000 if it is free, else any.
         read_only: Refuse all writes.
         committed: Leave out uncommitted changes when a branch is read.
-        redirect: Send clients that follow it to the bucket itself for large objects.
+        redirect: Redirect clients that follow redirects to the bucket for large objects.
         access_key: Access key; default: a new one, or serve.access-key.
         tls_cert: Certificate, with its chain, in PEM.
         tls_key: Key of the certificate, in PEM.
