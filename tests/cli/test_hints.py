@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
@@ -65,11 +65,18 @@ def test_the_library_names_no_options() -> None:
     root = Path(lakecli.__file__).parent
     files = [each for each in root.rglob("*.py") if each.relative_to(root).parts[0] != "cli"]
     for file in files:
-        for call in ast.walk(ast.parse(file.read_text())):
-            if isinstance(call, ast.keyword) and call.arg == "hint":
-                texts = (each for each in ast.walk(call.value) if isinstance(each, ast.Constant))
+        for node in ast.walk(ast.parse(file.read_text())):
+            if _is_hint(node):
+                texts = (each for each in ast.walk(node.value) if isinstance(each, ast.Constant))
                 text = re.sub(r"`[^`]*`?", "", "".join(str(each.value) for each in texts))
                 assert not re.search(r"(?<![\w-])--[a-z]", text), (file, text)
+
+
+def _is_hint(node: ast.AST) -> TypeGuard[ast.keyword | ast.Assign]:
+    """Return whether a node passes a hint, or gives it a name."""
+    if isinstance(node, ast.Assign):
+        return any(isinstance(each, ast.Name) and each.id == "hint" for each in node.targets)
+    return isinstance(node, ast.keyword) and node.arg == "hint"
 
 
 @pytest.mark.parametrize("package", [*BELOW, "stores"])
