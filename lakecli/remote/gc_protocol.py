@@ -168,11 +168,9 @@ def parse_state(data: bytes) -> GcState:
         values = _RECORD.read(fields)
         _check_mark(values)
     except (Invalid, Unparsable) as error:
-        raise DamagedState(
-            f"{layout.GC_STATE} is not a state that lakecli wrote: {error}",
-            hint="replace it with an idle state, which deletes nothing: "
-            "`gc undo REPOSITORY --force`",
-        ) from error
+        hint = "replace it with an idle state, which deletes nothing: `gc undo REPOSITORY --force`"
+        what = f"{layout.GC_STATE} is not a state that lakecli wrote: {error}"
+        raise DamagedState(what, hint=hint) from error
     unknown = _RECORD.unknown(fields)
     extra = json.dumps(unknown, separators=(",", ":")) if unknown else ""
     del values["format"]
@@ -266,11 +264,11 @@ def wait_for_sweep(store: ObjectStore, retries: Retries) -> GcState:
     for _ in retries.attempts():
         if (state := read_state(store)).phase is not Phase.SWEEPING:
             return state
-    raise SweepRunning(
-        f"garbage collection is deleting objects in {store.uri}; nothing can be written meanwhile",
-        hint="wait until it ends; if it was interrupted, finish it: "
-        "`gc run REPOSITORY`; or end it: `gc undo REPOSITORY --force`",
+    what = (
+        f"garbage collection is deleting objects in {store.uri}; nothing can be written meanwhile"
     )
+    finish = "finish it: `gc run REPOSITORY`; or end it: `gc undo REPOSITORY --force`"
+    raise SweepRunning(what, hint=f"wait until it ends; if it was interrupted, {finish}")
 
 
 def look(store: ObjectStore) -> ObservedState:
@@ -323,11 +321,10 @@ def move(store: ObjectStore, seen: ObservedState, after: GcState) -> None:
         if (now.state, now.version) == (seen.state, seen.version):
             if not isinstance(error, ConditionFailed):
                 raise
-            raise Unreachable(  # S3 answers 409 to concurrent conditional writes
-                f"{store.uri} refused to change the state of garbage collection, although nobody "
-                "else changed it",
-                hint="wait and repeat the command",
-            ) from error
+            # S3 answers 409 to concurrent conditional writes.
+            refused = f"{store.uri} refused to change the state of garbage collection"
+            what = f"{refused}, although nobody else changed it"
+            raise Unreachable(what, hint="wait and repeat the command") from error
         hint = "see its state: `gc status REPOSITORY`"
         raise StateMoved(f"another garbage collection runs in {store.uri}", hint=hint) from error
 
@@ -371,12 +368,10 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
     """
     for info in store.list(KEEPS if epoch is None else keep_prefix(epoch)):
         if info.size > layout.MAX_KEEP_SIZE:
-            raise IntegrityError(
-                f"{info.key} has {info.size} bytes, but a list of keys to spare has at most "
-                f"{layout.MAX_KEEP_SIZE}",
-                hint="another program writes into this namespace: delete that object if nobody "
-                "needs what it lists",
-            )
+            limit = f"a list of keys to spare has at most {layout.MAX_KEEP_SIZE}"
+            delete = "delete that object if nobody needs what it lists"
+            hint = f"another program writes into this namespace: {delete}"
+            raise IntegrityError(f"{info.key} has {info.size} bytes, but {limit}", hint=hint)
         try:
             data = store.get(info.key, start=0, length=layout.MAX_KEEP_SIZE)
         except ObjectNotFound:

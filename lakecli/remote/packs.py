@@ -53,11 +53,9 @@ class DamagedPack(IntegrityError):
 
     def __init__(self, pack_id: PackId, what: str) -> None:
         self.id = pack_id
-        super().__init__(
-            f"damaged commit pack {layout.pack_key(pack_id)}: {what}",
-            hint="write it again from a clone that has its commits: "
-            "`fsck REPOSITORY --repair`; or restore the object from a backup",
-        )
+        repair = "`fsck REPOSITORY --repair`; or restore the object from a backup"
+        hint = f"write it again from a clone that has its commits: {repair}"
+        super().__init__(f"damaged commit pack {layout.pack_key(pack_id)}: {what}", hint=hint)
 
 
 class PackInfo(NamedTuple):
@@ -305,12 +303,11 @@ def encode_commit(commit: Commit) -> bytes:
         TooLong: the commit's message, or the whole commit, exceeds the limit.
         NotText: the commit's message, committer or metadata are not UTF-8.
     """
+    refused = f"commit {commit.id} cannot be shared"
     size = len(commit.message.encode("utf-8", "surrogateescape"))
     if size > layout.MAX_MESSAGE_SIZE:
-        raise TooLong(
-            f"commit {commit.id} cannot be shared, its message has {size:,} bytes",
-            hint=f"commit again with a message of at most {layout.MAX_MESSAGE_SIZE:,} bytes",
-        )
+        hint = f"commit again with a message of at most {layout.MAX_MESSAGE_SIZE:,} bytes"
+        raise TooLong(f"{refused}, its message has {size:,} bytes", hint=hint)
     try:
         data = COMMIT_DATA.encode(
             {
@@ -329,13 +326,12 @@ def encode_commit(commit: Commit) -> bytes:
             }
         )
     except UnicodeEncodeError as error:
-        raise NotText(
-            f"commit {commit.id} cannot be shared, it has text that is not UTF-8: {error.object!r}",
-            hint="commit again with a message, committer and metadata in UTF-8",
-        ) from None
+        hint = "commit again with a message, committer and metadata in UTF-8"
+        what = f"{refused}, it has text that is not UTF-8: {error.object!r}"
+        raise NotText(what, hint=hint) from None
     if len(data) > layout.MAX_COMMIT_SIZE:
         hint = f"commit again with metadata of less than {layout.MAX_COMMIT_SIZE:,} bytes"
-        raise TooLong(f"commit {commit.id} cannot be shared, it has {len(data):,} bytes", hint=hint)
+        raise TooLong(f"{refused}, it has {len(data):,} bytes", hint=hint)
     return encode_value(commit.id.encode("ascii"), data)
 
 

@@ -127,10 +127,9 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
     try:
         _RECORD.read(fields)
     except Invalid as error:
-        raise Unwritable(
-            f"the policy cannot be set, because no lakecli could read it: {error}",
-            hint="somebody wrote a false number into the bucket: delete what has it",
-        ) from error
+        hint = "somebody wrote a false number into the bucket: delete what has it"
+        what = f"the policy cannot be set, because no lakecli could read it: {error}"
+        raise Unwritable(what, hint=hint) from error
     if seen.record is not None:
         key = policy_key(seen.record.number)
         if not store.put_new(key, seen.data) and _get(store, key) != seen.data:
@@ -167,10 +166,9 @@ def iter_policies(store: ObjectStore) -> Iterator[PolicyRecord]:
     if present is not None:
         yield present
     keys = deque((info.key for info in store.list(POLICIES)), maxlen=MOST_KEPT)
-    former = (_find(store, key) for key in reversed(keys))
-    yield from (
-        each for each in former if each and (present is None or each.number < present.number)
-    )
+    for former in (_find(store, key) for key in reversed(keys)):
+        if former is not None and (present is None or former.number < present.number):
+            yield former
 
 
 def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:

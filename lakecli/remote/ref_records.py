@@ -229,10 +229,9 @@ def _dump(record: validation.Record, fields: dict[str, Any]) -> bytes:
         raise Unwritable(what, hint="choose a shorter user.name or user.email") from error
     data = json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n"
     if len(data) > MAX_REF_SIZE:
-        raise Unwritable(
-            f"the ref cannot be written: it has {len(data):,} bytes, the limit is {MAX_REF_SIZE:,}",
-            hint="choose a shorter user.name or user.email",
-        )
+        sizes = f"it has {len(data):,} bytes, the limit is {MAX_REF_SIZE:,}"
+        hint = "choose a shorter user.name or user.email"
+        raise Unwritable(f"the ref cannot be written: {sizes}", hint=hint)
     return data
 
 

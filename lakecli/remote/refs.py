@@ -181,11 +181,9 @@ def _read_chunk(store: ObjectStore, ref: RemoteRef, newest: int) -> tuple[Record
         # Other versions may end chunks at other moves: the next chunk in the listing has this move.
         found = next(store.list(layout.reflog_prefix(ref.kind, ref.name), after=key), None)
         key = key if found is None else found.key
-        if (
-            found is None
-            or (data := contract.find_bounded(store, key, layout.MAX_REF_SIZE)) is None
-        ):
-            return ()
+        data = None if found is None else contract.find_bounded(store, key, layout.MAX_REF_SIZE)
+    if data is None:
+        return ()
     moves = ref_records.parse_moves(key, data)
     if key != layout.reflog_key(ref.kind, ref.name, moves[0].sequence):
         hint = "it was copied or renamed in the bucket: move it back to its own key"
@@ -421,11 +419,9 @@ class RefMove:
             raise self._unknown() from self._error
         self._result = self._error
         if isinstance(self._error, ConditionFailed):
-            self._result = Unreachable(
-                f"the store refused {attempts} times to move {self._what}, although nobody else "
-                "moved it",
-                hint="repeat the command; to test what the store can do: `doctor REPOSITORY`",
-            )
+            refused = f"the store refused {attempts} times to move {self._what}"
+            hint = "repeat the command; to test what the store can do: `doctor REPOSITORY`"
+            self._result = Unreachable(f"{refused}, although nobody else moved it", hint=hint)
             self._result.__cause__ = self._error
         return False
 
