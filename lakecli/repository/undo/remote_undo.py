@@ -24,21 +24,18 @@ from typing import Final
 
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, OutcomeUnknown
-from lakecli.kv import operations as log
 from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.kv.operations import Operation, RefChange
+from lakecli.kv.operations import Operation, RefChange, iter_operations
 from lakecli.refs.graph import is_ancestor
 from lakecli.remote.refs import find_ref
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import unsent_moves
 from lakecli.repository.journal.intents import when_none_under_way
-from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.sharing import automatic
 from lakecli.repository.sharing.automatic import SendDecision, Sent, not_sent, push_note
 from lakecli.repository.undo import log as op_log
-from lakecli.repository.undo import pushed_refs
-from lakecli.repository.undo.pushed_refs import PushedRef, moved_on
+from lakecli.repository.undo.pushed_refs import RESET, PushedRef, find_to_move_back, moved_on
 from lakecli.repository.undo.take_back import TakeBack, claim_operations
 
 
@@ -191,18 +188,15 @@ def _send(repository: Repository, appended: Operation, pushed: PushedRef, commit
         return automatic.send_note(repository, noted, who=committer)
     ref = find_ref(repository.store, pushed.kind, pushed.name)
     there = None if ref is None else ref.commit_id
-    was_made = ref is not None and any(
-        move.sequence > pushed.sequence
-        and (move.before, move.after) == (pushed.after, pushed.before)
-        for move in ref.moves
-    )
+    newer = [move for move in ref.moves if move.sequence > pushed.sequence] if ref else []
+    was_made = (pushed.after, pushed.before) in ((move.before, move.after) for move in newer)
     # The note is gone, too, if another process has sent it and the bucket refused it.
     return Sent(SendDecision.NOTHING if was_made or is_reversed else SendDecision.REFUSE, there)
 
 
 def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operation) -> bool:
     """Return whether an undo or redo was itself reversed since."""
-    for newer in log.iter_operations(txn, repository.key):
+    for newer in iter_operations(txn, repository.key):
         if newer.id == appended.id:
             break
         undone, redone = newer.metadata.get(op_log.UNDOES), newer.metadata.get(op_log.REDOES)
@@ -244,7 +238,7 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
     if operation is None:
         return False
     try:
-        planned = pushed_refs.find_to_move_back(repository, [operation], remote=_deletes(operation))
+        planned = find_to_move_back(repository, [operation], remote=_deletes(operation))
         claims = claim_operations(repository, [operation])
 
         def act() -> Operation:
@@ -263,19 +257,20 @@ def put_back(repository: Repository, refused: UnsentMove, committer: str) -> boo
     return True
 
 
-_PUT_BACK: Final = {pushed_refs.RESET, "branch create", "tag create"}
+_PUT_BACK: Final = {RESET, "branch create", "tag create"}
 """Kinds of operations that create no commits, and are undone if the bucket refuses the move."""
 
 
 def _find(txn: ReadTransaction, repository: Repository, refused: UnsentMove) -> Operation | None:
     """Return the newest operation on a ref if exactly this operation made the refused move."""
     for operation, _ in op_log.iter_logged(txn, repository):
-        is_reset = operation.kind == pushed_refs.RESET  # may only have discarded staged changes
+        is_reset = operation.kind == RESET  # may only have discarded staged changes
         for change in (each for each in operation.refs if each.moves_commit or is_reset):
             if (change.kind, change.name) != (refused.kind, refused.name):
                 continue
             takes_back = op_log.UNDOES in operation.metadata or operation.kind == op_log.RESTORE
-            is_refused = change.commit_after == refused.after and not is_local(operation, change)
+            is_local = unsent_moves.is_local(operation, change)
+            is_refused = change.commit_after == refused.after and not is_local
             is_whole = _deletes(operation) or (
                 operation.kind in _PUT_BACK and change.commit_before == refused.before
             )

@@ -245,11 +245,11 @@ class TakeBack:
         refs = self._changes.values()
         if any(self._essence(r.kind, r.before) != self._essence(r.kind, r.after) for r in refs):
             return True
-        return any(
-            area.get(self._txn, StagingToken(change.token), path) != image
-            for change in self._staging
-            for path, image in log.iter_images(self._txn, self._id, change.token)
-        )
+        for token in (StagingToken(change.token) for change in self._staging):
+            images = log.iter_images(self._txn, self._id, token)
+            if any(area.get(self._txn, token, path) != image for path, image in images):
+                return True
+        return False
 
     # -- staging -----------------------------------------------------------------------------
 
@@ -308,10 +308,9 @@ class TakeBack:
         if record is None:
             return None
         if record.uuid != self._repository.record.uuid:
-            raise AlreadyExists(
-                f"another repository has the name {change.name} now: {record.storage_namespace}",
-                hint=f"delete that one here first: `repo delete lakefs://{change.name}`",
-            )
+            what = f"another repository has the name {change.name} now: {record.storage_namespace}"
+            hint = f"delete that one here first: `repo delete lakefs://{change.name}`"
+            raise AlreadyExists(what, hint=hint)
         return lakes.record_fields(record)
 
     def _essence(self, kind: str, fields: Fields) -> object:

@@ -32,7 +32,6 @@ from lakecli.repository.sharing.set_policy import take_policy_back
 from lakecli.repository.undo import interrupted, pushed_refs, remote_undo, take_back
 from lakecli.repository.undo import log as op_log
 from lakecli.repository.undo.interrupted import OwedAnswer
-from lakecli.repository.undo.log import UndoTarget
 from lakecli.repository.undo.pushed_refs import PushedRef
 from lakecli.repository.undo.take_back import PassedOver, TakeBack, claim_operations
 
@@ -72,9 +71,7 @@ def undo(
         hint = f"see what was done: `op log {repository.uri}`"
         raise NothingToDo(f"nothing to undo in {repository.uri}", hint=hint)
     if check is not None:
-        with repository.lake.kv.read() as txn:
-            original = _original(txn, repository, target)
-        check(original)
+        check(_original(repository, target))
     planned = pushed_refs.find_to_move_back(repository, [target.taken_back], remote=remote)
     return _take(repository, target, planned, kind=op_log.UNDO, remote=remote, committer=committer)
 
@@ -105,7 +102,7 @@ def redo(repository: Repository, *, committer: str = "") -> Undone:
 
 def _take(
     repository: Repository,
-    target: UndoTarget,
+    target: op_log.UndoTarget,
     planned: Sequence[PushedRef],
     *,
     kind: str,
@@ -135,21 +132,20 @@ def _take(
         with lake.kv.write() as txn:
             passed_over = take_back.find_passed_over(txn, repository, target.taken_back)
             if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
-                raise LostRace(
-                    f"another command changed {repository.uri} meanwhile; nothing was undone",
-                    hint=f"see what was done, then try again: `op log {repository.uri}`",
-                )
+                what = f"another command changed {repository.uri} meanwhile; nothing was undone"
+                hint = f"see what was done, then try again: `op log {repository.uri}`"
+                raise LostRace(what, hint=hint)
             if is_undo:
                 pushed_refs.check_none_pushed(txn, repository, taken, planned, remote=remote)
-            original = _original(txn, repository, target)
             taking = TakeBack(txn, repository, claims)
             taking.take_back(target.taken_back, passed_over)
             metadata = {link: target.operation.hex(), **policy}
             appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
             remote_undo.note(txn, repository, appended, planned)
-            _begin_answer(repository, answers, appended, planned)
+            answers.extend(_begin_answer(repository, appended, planned))
         return Undone(original, appended, tuple(planned))
 
+    original = _original(repository, target)
     with _answering(repository) as answers:
         done = when_none_under_way(repository, act)
         remote_undo.send(repository, done.appended, planned, committer=committer)
@@ -157,9 +153,10 @@ def _take(
     return done
 
 
-def _original(txn: ReadTransaction, repository: Repository, target: UndoTarget) -> Operation:
+def _original(repository: Repository, target: op_log.UndoTarget) -> Operation:
     """Return the user's operation; if it is expired, the redo or undo of it that is reversed."""
-    return log.find(txn, repository.key, target.operation) or target.taken_back
+    with repository.lake.kv.read() as txn:
+        return log.find(txn, repository.key, target.operation) or target.taken_back
 
 
 def _unstaging(steps: Iterable[PassedOver]) -> list[Operation]:
@@ -211,7 +208,7 @@ def restore(
                 raise _unchanged(repository, kept)
             appended = taking.append(kind=kind, metadata={RESTORES: restores, **policy})
             remote_undo.note(txn, repository, appended, planned)
-            _begin_answer(repository, answers, appended, planned)
+            answers.extend(_begin_answer(repository, appended, planned))
         return appended
 
     with _answering(repository) as answers:
@@ -280,16 +277,17 @@ def _answering(repository: Repository) -> Iterator[list[OwedAnswer]]:
 
 
 def _begin_answer(
-    repository: Repository,
-    answers: list[OwedAnswer],
-    appended: Operation,
-    planned: Sequence[PushedRef],
-) -> None:
-    """Record that the answer is missing; call this in the transaction of the operation."""
+    repository: Repository, appended: Operation, planned: Sequence[PushedRef]
+) -> list[OwedAnswer]:
+    """Record that the answer is missing; call this in the transaction of the operation.
+
+    Returns:
+        The answer; an empty list if it cannot be recorded.
+    """
     fields = ("kind", "name", "before", "after")
     moved = [{name: getattr(each, name) for name in fields} for each in planned]
-    if (answer := interrupted.begin(repository, appended.id, moved)) is not None:
-        answers.append(answer)
+    answer = interrupted.begin(repository, appended.id, moved)
+    return [] if answer is None else [answer]
 
 
 def complete(
