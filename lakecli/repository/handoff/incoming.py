@@ -44,6 +44,7 @@ CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link to which an object was sent."""
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
+_PLAIN: Final = "name the object alone: s3://BUCKET/KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,13 +313,11 @@ def check_plain(location: str) -> None:
     authority = location.partition("://")[2].partition("/")[0]
     for mark, what in (("?", "a query"), ("#", "a fragment")):
         if mark in location:
-            raise UsageError(
-                f"{what} in a location",
-                hint="name the object alone: s3://BUCKET/KEY; a key that has ? or # in its name "
-                "can be imported: `import --from SOURCE --to PATH`",
-            )
+            other = "a key that has ? or # in its name can be imported"
+            hint = f"{_PLAIN}; {other}: `import --from SOURCE --to PATH`"
+            raise UsageError(f"{what} in a location", hint=hint)
     if "@" in authority:
-        raise UsageError("credentials in a location", hint="name the object alone: s3://BUCKET/KEY")
+        raise UsageError("credentials in a location", hint=_PLAIN)
 
 
 def _is_inside(address: str, namespace: str) -> bool:

@@ -65,19 +65,11 @@ def time_text(when: datetime) -> str:
 
 
 def _header_fields(header: links.Header, totals: links.Totals) -> dict[str, object]:
-    return {
-        "manifest": VERSION,
-        "repository": header.repository,
-        "uuid": header.uuid,
-        "ref": header.ref,
-        "commit_id": header.commit_id,
-        "uncommitted": header.uncommitted,
-        "prefix": os.fsdecode(header.prefix),
-        "created_at": time_text(header.created_at),
-        "expires_at": None if totals.expires_at is None else time_text(totals.expires_at),
-        "count": totals.count,
-        "size": totals.size,
-    }
+    fields = {"manifest": VERSION, **header._asdict()}
+    fields |= {"prefix": os.fsdecode(header.prefix), "created_at": time_text(header.created_at)}
+    del fields["title"], fields["sender"]
+    end = None if totals.expires_at is None else time_text(totals.expires_at)
+    return {**fields, "expires_at": end, "count": totals.count, "size": totals.size}
 
 
 IN_MEMORY: Final = 16 << 20
@@ -159,13 +151,8 @@ class JsonManifest(Document):
 
 
 def _fields(link: links.ObjectLink) -> dict[str, object]:
-    return {
-        "path": os.fsdecode(link.path),
-        "size": link.size,
-        "checksum": link.checksum,
-        "url": link.url,
-        "expires_at": time_text(link.expires_at),
-    }
+    fields = {name: getattr(link, name) for name in COLUMNS}
+    return fields | {"path": os.fsdecode(link.path), "expires_at": time_text(link.expires_at)}
 
 
 class CsvManifest(Document):

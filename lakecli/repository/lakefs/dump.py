@@ -345,11 +345,9 @@ def find_manifest(store: ObjectStore) -> RefsManifest:
     try:
         return parse_manifest(get_bounded(store, MANIFEST_KEY, MAX_SIZE))
     except ObjectNotFound:
-        raise NotFound(
-            f"no refs dump in {store.uri}",
-            hint="save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json` and give it: "
-            "`refs=refs.json`",
-        ) from None
+        save = "save one with `lakectl refs-dump lakefs://REPOSITORY > refs.json`"
+        hint = f"{save} and give it: `refs=refs.json`"
+        raise NotFound(f"no refs dump in {store.uri}", hint=hint) from None
 
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -64,10 +64,9 @@ class ActionFile(NamedTuple):
         if self.events is None:
             return True
         named = [self.events[each] for each in events if each in self.events]
-        return any(
-            not patterns or any(each == branch or set(each) & set("*?[{!") for each in patterns)
-            for patterns in named
-        )
+        patterns = (each for several in named for each in several)
+        matches = any(each == branch or set(each) & set("*?[{!") for each in patterns)
+        return matches or not all(named)
 
 
 def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile]:
@@ -76,11 +75,9 @@ def action_files(repository: Repository, *trees: MetarangeId) -> list[ActionFile
     for tree in trees:
         below = scan(repository.trees, tree, prefix=ACTIONS.encode())
         found |= dict.fromkeys(islice(below, MAX_FILES))
-    return [
-        ActionFile(path.decode("ascii", "backslashreplace"), _events(repository, value))
-        for path, value in found
-        if path.endswith((b".yaml", b".yml"))
-    ]
+    files = ((path, value) for path, value in found if path.endswith((b".yaml", b".yml")))
+    named = ((path.decode("ascii", "backslashreplace"), value) for path, value in files)
+    return [ActionFile(path, _events(repository, value)) for path, value in named]
 
 
 def _events(repository: Repository, value: bytes) -> dict[str, tuple[str, ...]] | None:

@@ -325,10 +325,9 @@ def _stopped_at(store: contract.ObjectStore) -> datetime | None:
         data = contract.find_bounded(store, STOPPED, _MAX_SIZE)
         has_stopped = data is not None and _CONFIRMATION.read(parse_json_object(data))["stopped"]
     except (Unparsable, Invalid, contract.TooLarge) as error:
-        raise IntegrityError(
-            f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}",
-            hint="delete that object, and confirm it again: `gc run REPOSITORY --lakefs-stopped`",
-        ) from None
+        hint = "delete that object, and confirm it again: `gc run REPOSITORY --lakefs-stopped`"
+        what = f"{store.uri}/{STOPPED} does not say whether lakeFS has stopped: {error}"
+        raise IntegrityError(what, hint=hint) from None
     info = contract.find_info(store, STOPPED) if has_stopped else None
     return None if info is None else info.modified_at
 

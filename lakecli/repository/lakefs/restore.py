@@ -164,16 +164,13 @@ def clone_from_lakefs(
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name, uri)
-    store, region = lake.runtime.for_repository(name).find_store(uri)
-    with lake.kv.read() as txn:
         intended = lakes.find_intention(txn, uri)
+    store, region = lake.runtime.for_repository(name).find_store(uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
-        raise Refused(
-            f"{store.uri} is a repository of lakecli already",
-            hint="clone it, and bring what lakeFS committed since: `clone --from-lakefs "
-            f"{uri} lakefs://{name}`",
-        )
+        command = f"`clone --from-lakefs {uri} lakefs://{name}`"
+        hint = f"clone it, and bring what lakeFS committed since: {command}"
+        raise Refused(f"{store.uri} is a repository of lakecli already", hint=hint)
     manifest = manifest or dumps.find_manifest(store)
     record = RepositoryRecord(
         name=name,
@@ -198,11 +195,9 @@ def clone_from_lakefs(
     with lake.kv.write() as txn:
         _check_free(txn, name, uri)
         if not take_over and lakes.find_intention(txn, uri) is not None:
-            raise Refused(
-                f"this machine is taking over {uri}, or was interrupted while it did",
-                hint="wait for that command, or repeat it: "
-                f"`clone --from-lakefs --take-over {uri} lakefs://{name}`",
-            )
+            what = f"this machine is taking over {uri}, or was interrupted while it did"
+            command = f"`clone --from-lakefs --take-over {uri} lakefs://{name}`"
+            raise Refused(what, hint=f"wait for that command, or repeat it: {command}")
         lakes.put_repository(txn, record)
         if take_over:
             lakes.delete_intention(txn, record)
@@ -296,7 +291,9 @@ def update_refs(repository: Repository, manifest: dumps.RefsManifest | None) -> 
         _put_commits(writing, repository, new)
     for name, there in dump.branches.items():
         with lake.kv.read() as txn:
-            is_behind = _is_behind(txn, repository, name, there)
+            refs = repository.refs(txn)
+            here = refs.find_branch(name)
+            is_behind = here is not None and is_ancestor(refs, here.commit_id, there)
         if is_behind:
             unstage_unchanged(repository, name, there)
 
@@ -344,12 +341,6 @@ def _heads_of_moves(
     return {there for kind, name, there in named if refs.position(kind, name) != there}
 
 
-def _is_behind(txn: ReadTransaction, repository: Repository, name: str, there: CommitId) -> bool:
-    refs = repository.refs(txn)
-    here = refs.find_branch(name)
-    return here is not None and is_ancestor(refs, here.commit_id, there)
-
-
 def _record(repository: Repository, manifest: dumps.RefsManifest, made_at: datetime) -> None:
     """Record in the bucket that a dump was taken, unless the bucket has a record of this dump."""
     lake = repository.lake
@@ -372,9 +363,9 @@ def _verified(
     trees = (each.metarange_id for each in dump.commits.values() if each.id not in known)
     missing = sorted(dumps.trees_missing(repository.store, trees))
     if missing:
+        lacking = f"the trees of {len(missing)} commits of the dump"
         raise IntegrityError(
-            f"{repository.store.uri} lacks the trees of {len(missing)} commits of the dump, "
-            f"such as {', '.join(missing[:_SHOWN])}",
+            f"{repository.store.uri} lacks {lacking}, such as {', '.join(missing[:_SHOWN])}",
             hint="the dump must be of this storage namespace; where lakeFS's garbage collection "
             "has deleted trees, dump a repository without the expired commits",
         )
@@ -402,11 +393,9 @@ def _check_free(txn: ReadTransaction, name: str, uri: str) -> None:
     lakes.check_name_free(txn, name)
     for other in lakes.iter_repositories(txn):
         if other.storage_namespace == uri:
-            raise AlreadyExists(
-                f"this machine has the repository in {uri} already, as lakefs://{other.name}",
-                hint="bring what is new in a dump: "
-                f"`refs-restore --update lakefs://{other.name} --manifest FILE`",
-            )
+            what = f"this machine has the repository in {uri} already, as lakefs://{other.name}"
+            update = f"`refs-restore --update lakefs://{other.name} --manifest FILE`"
+            raise AlreadyExists(what, hint=f"bring what is new in a dump: {update}")
 
 
 def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
@@ -417,11 +406,9 @@ def _check_empty(txn: ReadTransaction, repository: Repository) -> None:
     has_commits = any(branch.commit_id != first for branch in branches)
     has_staged = not all(area.is_clean(txn, branch) for branch in branches)
     if has_refs or has_commits or has_staged:
-        raise Refused(
-            f"{repository.uri} is not empty",
-            hint="bring what is new in the dump: "
-            f"`refs-restore --update {repository.uri} --manifest FILE`",
-        )
+        update = f"`refs-restore --update {repository.uri} --manifest FILE`"
+        hint = f"bring what is new in the dump: {update}"
+        raise Refused(f"{repository.uri} is not empty", hint=hint)
 
 
 def _put_commits(txn: WriteTransaction, repository: Repository, commits: Iterable[Commit]) -> None:
