@@ -257,11 +257,8 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
             self._file.flush()
             source = Path(os.path.realpath(self._file.name))
         place = self._place
-        with (
-            finding(self.path),
-            repository(self.fs.home, place.repository) as found,
-            transferring(self.path),
-        ):
+        opening = repository(self.fs.home, place.repository)
+        with finding(self.path), opening as found, transferring(self.path):
             self._value = deposit(found, place.ref, place.path, source=source, options=options)
 
     def _drop(self) -> None:

@@ -461,10 +461,8 @@ class LakeFileSystem(ReadingFileSystem):
             if name and process == os.getpid():
                 files.discard_open(name)
                 # If this fails, housekeeping discards the workspace; nothing can write to it.
-                with (
-                    suppress(LakeError),
-                    lakes.repository(self.home, place.repository) as repository,
-                ):
+                opening = lakes.repository(self.home, place.repository)
+                with suppress(LakeError), opening as repository:
                     workspace.discard(repository, name)
             raise
 

@@ -134,10 +134,9 @@ class Resolver:
         try:
             bucket, key = split_address(split_pin(address).uri)
         except UsageError as error:
-            raise OutsideAddress(
-                f"never followed: an address of no store: {address!r}",
-                hint="addresses are s3://, gs://, az:// or local:// URIs",
-            ) from error
+            hint = "addresses are s3://, gs://, az:// or local:// URIs"
+            what = f"never followed: an address of no store: {address!r}"
+            raise OutsideAddress(what, hint=hint) from error
         self._check(bucket, key)
         return bucket, key
 
@@ -357,11 +356,10 @@ class Trust(NamedTuple):
 
     def _check_file(self, directory: str, name: str) -> None:
         if not is_local(self.namespace):
-            raise OutsideAddress(
-                f"never followed: a file of this machine, {directory}/{name}, named in the shared "
-                f"namespace {self.namespace}",
-                hint="upload the file, or copy it: `import --from SOURCE --to PATH --copy`",
-            )
+            file = f"a file of this machine, {directory}/{name}"
+            what = f"never followed: {file}, named in the shared namespace {self.namespace}"
+            hint = "upload the file, or copy it: `import --from SOURCE --to PATH --copy`"
+            raise OutsideAddress(what, hint=hint)
         if not lies_below(directory, name, (self.namespace, *self.allowed)):
             is_led_out = lies_below(directory, "", (self.namespace, *self.allowed))
             leads_to = real_path(f"{directory}/{name}").rpartition("/")[0]
@@ -369,10 +367,9 @@ class Trust(NamedTuple):
 
     def refusal(self, place: str) -> OutsideAddress:
         """Return the error for an address in a place that is not allowed."""
-        return OutsideAddress(
-            f"outside the storage namespace, in a place that is not allowed: {place}",
-            hint=f"if you trust the repository to name objects there: {self.allowing(place)}",
-        )
+        what = f"outside the storage namespace, in a place that is not allowed: {place}"
+        hint = f"if you trust the repository to name objects there: {self.allowing(place)}"
+        return OutsideAddress(what, hint=hint)
 
     def allowing(self, *places: str) -> str:
         """Return the command line that allows some places for this repository only."""

@@ -171,11 +171,9 @@ class AsRecorded(ReadOnlyStore):
 
 def changed(address: str, uri: str) -> IntegrityError:
     """Return the error for an object that changed since it was recorded."""
-    return IntegrityError(
-        f"the object was changed since it was recorded: {address}",
-        hint="import it again, or restore the version that was imported; see all of them: "
-        f"`fsck {uri} --external`",
-    )
+    repair = "import it again, or restore the version that was imported"
+    hint = f"{repair}; see all of them: `fsck {uri} --external`"
+    return IntegrityError(f"the object was changed since it was recorded: {address}", hint=hint)
 
 
 def compare(

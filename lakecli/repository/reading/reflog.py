@@ -265,11 +265,9 @@ def find_past_ref(expression: RefExpression, reader: RefReader, past: Past) -> P
         found, name, commit_id = seen, expression.base, None
     modifier = expression.modifiers[0]
     if found is RefKind.COMMIT:
-        raise UsageError(
-            f"{str(expression)!r}: {modifier.text!r} is for branches and tags, which move, and "
-            f"{expression.base!r} is a commit",
-            hint=f"leave it out: {expression.base}",
-        )
+        use = f"{modifier.text!r} is for branches and tags, which move"
+        what = f"{str(expression)!r}: {use}, and {expression.base!r} is a commit"
+        raise UsageError(what, hint=f"leave it out: {expression.base}")
     stood = PAST[modifier.symbol](past, _Ref(found, name, str(expression)), modifier)
     commit = reader.find_commit(stood)
     if commit is None:
@@ -331,10 +329,9 @@ def _upstream(past: Past, ref: _Ref, _modifier: Modifier) -> CommitId:
     """Return the commit that a ref had in the bucket when this clone last read it."""
     commit_id = past.find_upstream(ref.kind, ref.name)
     if commit_id is None:
-        raise NotFound(
-            f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows",
-            hint=f"look there: `fetch REPOSITORY`; or `push REPOSITORY/{quote(ref.name)}`",
-        )
+        what = f"{ref.expression!r}: {ref} is not in the bucket, as far as this clone knows"
+        hint = f"look there: `fetch REPOSITORY`; or `push REPOSITORY/{quote(ref.name)}`"
+        raise NotFound(what, hint=hint)
     return commit_id
 
 

@@ -47,6 +47,9 @@ from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
 
+PutBack = Callable[[Repository, UnsentMove, str], bool]
+"""Undoes a local move that the bucket refuses, as a committer; returns whether it was undone."""
+
 
 @dataclass(eq=False)
 class SharedMover:
@@ -62,7 +65,7 @@ class SharedMover:
     command_id: bytes
     _: KW_ONLY
     who: Callable[[], str]
-    put_back: Callable[[Repository, UnsentMove, str], bool]
+    put_back: PutBack
     only: str = ""
     resumed: list[tuple[UnsentMove, LakeError | None]] = field(default_factory=list, init=False)
     _lost: int = field(default=0, init=False)
@@ -313,11 +316,7 @@ def unsent_notes(repository: Repository) -> list[UnsentMove]:
 
 
 def push_note(
-    repository: Repository,
-    note: UnsentMove,
-    *,
-    who: str,
-    put_back: Callable[[Repository, UnsentMove, str], bool] | None = None,
+    repository: Repository, note: UnsentMove, *, who: str, put_back: PutBack | None = None
 ) -> None:
     """Make a noted move in the bucket, unless it would undo moves of others.
 

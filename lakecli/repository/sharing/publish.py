@@ -323,7 +323,7 @@ def write_pack(repository: Repository, commits: list[Commit], infos: list[PackIn
 
 def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, before: GcState) -> None:
     """If a sweep may have run before a ref moved, verify that the bucket has the ref's objects."""
-    name = wanted.name
+    moved = f"{wanted.name} was moved in the bucket, but"
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
@@ -332,18 +332,13 @@ def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, befor
         head = _tree_of(repository, wanted.after)
         check_references(repository, trees, head=head, older_than=None)
     except NotInBucket as error:
-        raise NotInBucket(
-            f"{name} was moved in the bucket, but garbage collection has deleted what it needs: "
-            f"{error.message}",
-            hint=f"upload them again, with the same contents, then: `fsck --data {repository.uri}`",
-            paths=error.paths,
-        ) from error
+        what = f"{moved} garbage collection has deleted what it needs: {error.message}"
+        hint = f"upload them again, with the same contents, then: `fsck --data {repository.uri}`"
+        raise NotInBucket(what, hint=hint, paths=error.paths) from error
     except LakeError as error:
-        raise Unverified(
-            f"{name} was moved in the bucket, but it is unknown whether garbage collection has "
-            f"spared what it needs: {error.message}",
-            hint=f"when the store answers again: `fsck --data {repository.uri}`",
-        ) from error
+        unknown = "it is unknown whether garbage collection has spared what it needs"
+        hint = f"when the store answers again: `fsck --data {repository.uri}`"
+        raise Unverified(f"{moved} {unknown}: {error.message}", hint=hint) from error
 
 
 class NonFastForward(LostRace):
@@ -354,7 +349,11 @@ class StaleLease(LostRace):
     """The ref is not at the commit that a forced push expected."""
 
 
-def stale(repository: Repository, name: str, commit_id: CommitId | None) -> StaleLease:
+Position = CommitId | None
+"""The commit of a ref; ``None`` if the ref does not exist."""
+
+
+def stale(repository: Repository, name: str, commit_id: Position) -> StaleLease:
     """Return the error for a ref that is not at the expected commit in the bucket."""
     where = "was deleted" if commit_id is None else f"stands on {commit_id}"
     hint = f"fetch what is there, then decide again: `fetch {repository.uri}`"
@@ -362,12 +361,7 @@ def stale(repository: Repository, name: str, commit_id: CommitId | None) -> Stal
 
 
 def refused(
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    *,
-    before: CommitId | None,
-    after: CommitId | None,
+    repository: Repository, kind: RefKind, name: str, *, before: Position, after: Position
 ) -> LakeError:
     """Return the error for a move that would undo or delete moves of others.
 

@@ -93,12 +93,10 @@ def check_references(
         older_than = None
         sent = _upload_again(repository, "table", dict.fromkeys(missing), restored)
         if lost := [key for key in missing if key not in sent]:
-            raise NotInBucket(
-                f"not in {repository.store.uri}: {lost[0]}"
-                + (f" and {len(lost) - 1} more tables" if lost[1:] else ""),
-                hint="a clone that has them in its cache can push them; see what needs them: "
-                f"`fsck {repository.uri}`",
-            )
+            more = f" and {len(lost) - 1} more tables" if lost[1:] else ""
+            see = f"see what needs them: `fsck {repository.uri}`"
+            hint = f"a clone that has them in its cache can push them; {see}"
+            raise NotInBucket(f"not in {repository.store.uri}: {lost[0]}{more}", hint=hint)
     first = list(islice(_entries(repository, trees), BATCH + 1))
 
     def entries() -> Iterable[_Wanted]:
@@ -122,11 +120,9 @@ def check_references(
         if paths:
             count = len(paths)
             what = f"{count}{more} committed objects" if count > 1 else "a committed object"
-            raise NotInBucket(
-                f"the bytes of {what} are not in {repository.store.uri}",
-                hint="upload them again, with the same contents, then repeat this",
-                paths=sorted(paths),
-            )
+            message = f"the bytes of {what} are not in {repository.store.uri}"
+            hint = "upload them again, with the same contents, then repeat this"
+            raise NotInBucket(message, hint=hint, paths=sorted(paths))
     if restored:
         _notify(repository, restored)
     return older_than is not None and len(young) == SAMPLE
@@ -232,19 +228,15 @@ def _upload_again(
 
 def _notify_collected(repository: Repository, count: str) -> None:
     """Add a notice that objects which only earlier commits need are missing."""
-    repository.notify(
-        f"{count} objects that only earlier commits need are not in {repository.store.uri}: "
-        "lakeFS's garbage collection deletes the objects of expired commits; these commits "
-        "cannot be read whole",
-        hint=f"count all of them: `fsck {repository.uri}`",
-    )
+    missing = f"{count} objects that only earlier commits need are not in {repository.store.uri}"
+    cause = "lakeFS's garbage collection deletes the objects of expired commits"
+    message = f"{missing}: {cause}; these commits cannot be read whole"
+    repository.notify(message, hint=f"count all of them: `fsck {repository.uri}`")
 
 
 def _notify(repository: Repository, restored: Collection[str]) -> None:
     """Add a notice that missing objects were uploaded again."""
     tables = sum(key.startswith(SSTABLES) for key in restored)
-    repository.notify(
-        f"{len(restored)} objects were missing in {repository.store.uri} and were "
-        f"sent again ({tables} tables, {len(restored) - tables} data objects)",
-        hint=f"see what else is missing: `fsck {repository.uri}`",
-    )
+    sent = f"sent again ({tables} tables, {len(restored) - tables} data objects)"
+    message = f"{len(restored)} objects were missing in {repository.store.uri} and were {sent}"
+    repository.notify(message, hint=f"see what else is missing: `fsck {repository.uri}`")

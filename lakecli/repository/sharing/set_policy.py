@@ -72,11 +72,10 @@ def set_policy(
     seen = look_at_policy(store, accepts_damage=True)
     old = NO_RULES if seen.record is None else rules_of(seen.record)
     if not old.policy.has(old.policy.owners, who):
-        raise Forbidden(
-            f"policy {old.number} belongs to {', '.join(old.policy.owners)}, and {who} is not "
-            "among them",
-            hint=f"let one of them set it; see it: `policy show {repository.uri}`",
-        )
+        owners = ", ".join(old.policy.owners)
+        what = f"policy {old.number} belongs to {owners}, and {who} is not among them"
+        hint = f"let one of them set it; see it: `policy show {repository.uri}`"
+        raise Forbidden(what, hint=hint)
     if expected not in (None, old.number):
         what = f"somebody else set policy {old.number} of {repository.uri} meanwhile"
         raise PolicyMoved(what, hint=f"see it, then try again: `policy show {repository.uri}`")
@@ -171,12 +170,9 @@ def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]
     rules = RulesInForce(0, "you", parse_policy(document))
     fetch(repository)
     wanted = [each for each in iter_refs(repository.store) if rules.policy.matching(each.name)]
-    found = [
-        (ref, move)
-        for ref in read_refs(repository.store, wanted)
-        if isinstance(ref, RemoteRef)
-        for move in islice(iter_moves(repository.store, ref), MOST_MOVES)
-    ]
+    store = repository.store
+    refs = [each for each in read_refs(store, wanted) if isinstance(each, RemoteRef)]
+    found = [(ref, move) for ref in refs for move in islice(iter_moves(store, ref), MOST_MOVES)]
     for ref, move in nlargest(MOST_MOVES, found, key=lambda each: each[1].at):
         older = tuple(each for each in ref.moves if each.sequence < move.sequence)
         before = ref._replace(moves=older) if older else None

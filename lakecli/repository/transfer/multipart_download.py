@@ -10,6 +10,7 @@ hash at the end.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Final
 
@@ -92,10 +93,8 @@ class PartFetcher:
     def _fill(self, store: ObjectStore, key: str, assembly: "_Assembly") -> None:
         self.progress.advance(size=assembly.size_of(assembly.complete))
         retries = part_retries(self.workers, self.repository.lake.runtime.random_number)
-        self.workers.share(
-            assembly.spans(),
-            lambda span: retries.call(lambda: self._fetch(store, key, assembly, span)),
-        )
+        fetch = partial(self._fetch, store, key, assembly)
+        self.workers.share(assembly.spans(), lambda span: retries.call(partial(fetch, span)))
 
     def _fetch(self, store: ObjectStore, key: str, assembly: "_Assembly", span: range) -> None:
         """Fetch the missing parts of a span with one request."""
