@@ -27,6 +27,6 @@ types::
     reading         the contents of a ref, and where the bytes of its objects are
     journal         the operation log, unfinished moves of refs, moves not yet sent to the bucket
     policy          the rules about refs in the bucket, and what they forbid
-    contract        `Repository`, the first argument of every verb
-    runtime         the directories of this machine, clocks and stores
+    contract        `Repository`, the first argument of every verb that changes something
+    readable, runtime   `Refs` and `Trees`, the parts that reading needs; clocks and stores
 """

@@ -20,6 +20,7 @@ from lakecli.remote.attestations import Attestation, iter_attestations, write_at
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.log import show_commit
+from lakecli.repository.readable import Readable
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.stores.contract import NotAllowed
 
@@ -54,6 +55,12 @@ class TreeCheck(NamedTuple):
 
     run: Callable[[CheckedCommit], object]
     name: str = ""
+
+
+def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> str:
+    """Return the digest of a tree's entries below a prefix; this reads all of these entries."""
+    entries = scan(repository.trees, tree, prefix=prefix)
+    return tree_id(record_id(path, identity_of(value)) for path, value in entries)
 
 
 def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
@@ -134,11 +141,11 @@ def approve(repository: Repository, ref: str, destination: str, *, who: str) -> 
     if is_branch:
         points = find_merge_base(repository, ref, destination)
         if points.base.only_tree != points.destination.metarange_id:
-            uri = repository.uri
+            there = f"{repository.uri}/{destination}"
             repository.notify(
                 f"{destination} has changes that {ref} lacks, so a merge gives another tree, "
                 "which is not approved",
-                hint=f"merge them first: `merge {uri}/{destination} {uri}/{ref}`",
+                hint=f"merge them first: `merge {there} {repository.uri}/{ref}`",
             )
     return _state(repository, commit, "approve", destination, who=who)
 
@@ -154,12 +161,8 @@ def iter_statements(repository: Repository, ref: str, *, prefix: str = "") -> It
     return (each for each in found if each.prefix == prefix)
 
 
-def _subject(repository: Repository, tree: MetarangeId, prefix: str) -> str:
-    """Return a tree, or the digest of its entries below a prefix, all of which are read."""
-    if not prefix:
-        return tree
-    entries = scan(repository.trees, tree, prefix=os.fsencode(prefix))
-    return tree_id(record_id(path, identity_of(value)) for path, value in entries)
+def _subject(repository: Readable, tree: MetarangeId, prefix: str) -> str:
+    return digest_of_prefix(repository, tree, os.fsencode(prefix)) if prefix else tree
 
 
 def _state(

@@ -1,7 +1,8 @@
 """The protocols of a repository and of its lake, for all modules of this package.
 
 `Repository` and `OwnLake` are protocols, so that no module has to import their implementations in
-`lakecli.repository.handle.lake`.
+`lakecli.repository.handle.lake`. Code that only reads needs a smaller part of a repository: see
+`lakecli.repository.readable`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from lakecli.base.model import Branch, Commit, RepositoryRecord
 from lakecli.errors import LakeError
 from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
+from lakecli.repository.readable import Readable
 
 if TYPE_CHECKING:
     from lakecli.committed.cache import Reads
-    from lakecli.committed.tree_store import TreeStore
-    from lakecli.kv.bucket import LocalMove, TrackingStore, UnsentMove
-    from lakecli.refs.ref_store import RefStore
+    from lakecli.kv.bucket import LocalMove, UnsentMove
     from lakecli.remote.refs import Intent, MoveOutcome
     from lakecli.repository.runtime import Home, Runtime
     from lakecli.stores.contract import Guard, ObjectStore
@@ -62,19 +62,13 @@ class OwnLake(Protocol):
         """Yield the record of each repository, ordered by name."""
 
 
-class Repository(Protocol):
-    """One repository of a lake: the first argument of each verb."""
+class Repository(Readable, Protocol):
+    """One repository of a lake: the first argument of each verb that changes something."""
 
     lake: OwnLake
     """The lake to which the repository belongs."""
-    record: RepositoryRecord
-    """The record of the repository in the local store."""
     name: str
     """The name of the repository on this machine."""
-    uri: str
-    """``lakefs://name``; if the repository is read without a clone, the URI of its namespace."""
-    key: bytes
-    """The first 16 bytes of the key of each row of the repository in the local store."""
     mover: "BranchMover | None"
     """Moves branches in the bucket before they move locally; ``None``: they only move locally."""
     hooks: dict[str, Hook]
@@ -87,23 +81,6 @@ class Repository(Protocol):
     """The store of the namespace if it was used already, else ``None``."""
     reads: "Reads | None"
     """The number of tree reads served by each cache tier; ``None`` if no tree was read."""
-
-    @property
-    def store(self) -> "ObjectStore":
-        """The store of the namespace; the first use imports its adapter, but sends no request."""
-
-    @property
-    def trees(self) -> "TreeStore":
-        """The committed trees in the storage namespace, cached in the lake's home."""
-
-    def refs(self, txn: ReadTransaction) -> "RefStore":
-        """Return the branches, tags and commits, as one transaction sees them."""
-
-    def tracking(self, txn: ReadTransaction) -> "TrackingStore":
-        """Return the refs of the bucket as this clone last read them."""
-
-    def at(self, ref: str, path: str = "") -> str:
-        """Return the URI of a path, or of a whole ref, as users type it."""
 
     @property
     def syncs(self) -> bool:
@@ -169,9 +146,12 @@ class FinishedMove(NamedTuple):
 
     def text(self) -> str:
         """Return the outcome of the move, in words."""
-        ends = {"applied": "reached the bucket", "lost": "failed: somebody else moved it first"}
-        end = ends.get(self.state, "did not reach the bucket")
-        return f"an interrupted push of {self.intent.kind} {self.intent.name} {end}"
+        what = f"an interrupted push of {self.intent.kind} {self.intent.name}"
+        if self.state == "applied":
+            return f"{what} reached the bucket"
+        if self.state == "lost":
+            return f"{what} failed: somebody else moved it first"
+        return f"{what} did not reach the bucket"
 
 
 class CaughtUp(NamedTuple):

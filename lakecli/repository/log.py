@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import Commit
@@ -12,7 +11,7 @@ from lakecli.errors import UsageError
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.expression import split_range
 from lakecli.refs.history import GraphLine, iter_graph_lines, iter_log
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Readable, Refs
 from lakecli.repository.reading.view import commit_at, resolve_ref
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class LogOptions(NamedTuple):
 
 
 @contextmanager
-def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
+def log(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[Commit]]:
     """Open the stream of the commits that a ref reaches: children before parents, newest first.
 
     ``A..B`` means the commits that B reaches and A does not.
@@ -61,13 +60,11 @@ def log(repository: Repository, ref: str, options: LogOptions) -> Iterator[Itera
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
-        yield filter(partial(_is_shown, repository, txn, options), commits)
+        yield (each for each in commits if _is_shown(repository, txn, each, options))
 
 
 @contextmanager
-def log_graph(
-    repository: Repository, ref: str, options: LogOptions
-) -> Iterator[Iterator[GraphLine]]:
+def log_graph(repository: Readable, ref: str, options: LogOptions) -> Iterator[Iterator[GraphLine]]:
     """Open a stream of the lines that draw the commits of `log` as a graph.
 
     Lines connect shown commits across the commits that are not shown.
@@ -77,11 +74,13 @@ def log_graph(
     """
     with repository.lake.kv.read() as txn:
         commits = _walk(repository, txn, ref, options)
-        yield iter_graph_lines(commits, is_shown=partial(_is_shown, repository, txn, options))
+        yield iter_graph_lines(
+            commits, is_shown=lambda each: _is_shown(repository, txn, each, options)
+        )
 
 
 def _walk(
-    repository: Repository, txn: ReadTransaction, ref: str, options: LogOptions
+    repository: Refs, txn: ReadTransaction, ref: str, options: LogOptions
 ) -> Iterator[Commit]:
     hidden = None
     span = split_range(ref)
@@ -102,20 +101,21 @@ def _walk(
 
 
 def _is_shown(
-    repository: Repository, txn: ReadTransaction, options: LogOptions, commit: Commit
+    repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
-    has_paths = options.objects or options.prefixes
-    return (
-        not (options.no_merges and len(commit.parents) > 1)
-        and (options.until is None or commit.created_at <= options.until)
-        and (not options.authors or any(each.search(commit.committer) for each in options.authors))
-        and (not options.messages or any(each.search(commit.message) for each in options.messages))
-        and (not has_paths or _touches(repository, txn, commit, options))
-    )
+    if options.no_merges and len(commit.parents) > 1:
+        return False
+    if options.until is not None and commit.created_at > options.until:
+        return False
+    if options.authors and not any(each.search(commit.committer) for each in options.authors):
+        return False
+    if options.messages and not any(each.search(commit.message) for each in options.messages):
+        return False
+    return not (options.objects or options.prefixes) or _touches(repository, txn, commit, options)
 
 
 def _touches(
-    repository: Repository, txn: ReadTransaction, commit: Commit, options: LogOptions
+    repository: Readable, txn: ReadTransaction, commit: Commit, options: LogOptions
 ) -> bool:
     """Return whether a commit changed one of the paths; unchanged ranges are not read."""
     from lakecli.committed.diff import diff, differs_at
@@ -123,16 +123,17 @@ def _touches(
     if len(commit.parents) != 1:
         return False
     before = repository.refs(txn).get_commit(commit.parents[0]).metarange_id
-    trees, after = repository.trees, commit.metarange_id
+    after = commit.metarange_id
     if before == after:
         return False
+    trees = repository.trees
     return any(differs_at(trees, before, after, path) for path in options.objects) or any(
         next(diff(trees, before, after, prefix=prefix), None) is not None
         for prefix in options.prefixes
     )
 
 
-def rev_parse(repository: Repository, ref: str) -> "Resolved":
+def rev_parse(repository: Refs, ref: str) -> "Resolved":
     """Resolve a ref expression; the result has one step for each modifier.
 
     Raises:
@@ -143,7 +144,7 @@ def rev_parse(repository: Repository, ref: str) -> "Resolved":
         return resolve_ref(repository, txn, ref)
 
 
-def show_commit(repository: Repository, ref: str) -> Commit:
+def show_commit(repository: Refs, ref: str) -> Commit:
     """Return the commit that a ref expression names.
 
     Raises:

@@ -7,11 +7,11 @@ from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import iter_operations
 from lakecli.refs.names import is_ref_name
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.repository.reading.reflog import LoggedMove, Past
 
 
-def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
+def iter_reflog(repository: Refs, name: str) -> Iterator[LoggedMove]:
     """Yield the moves of a branch or a tag, newest first; deleted refs have moves, too.
 
     Raises:
@@ -29,22 +29,28 @@ def iter_reflog(repository: Repository, name: str) -> Iterator[LoggedMove]:
         yield from moves
 
 
-def is_shared(repository: Repository, name: str) -> bool:
+def is_shared(repository: Refs, name: str) -> bool:
     """Return whether this clone has ever seen a branch or tag of this name in the bucket."""
     with repository.lake.kv.read() as txn:
         return Past(repository, txn).find_kind(name) is not None
 
 
-def _kind_of(repository: Repository, txn: ReadTransaction, past: Past, name: str) -> RefKind:
+def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> RefKind:
     """Return whether a name belongs, or belonged, to a branch or a tag.
 
     Refs on this machine are looked up first, then present and former refs in the bucket, then
     former refs on this machine.
     """
-    refs, kinds = repository.refs(txn), [each for each in NAMED_KINDS if is_ref_name(each, name)]
-    seen = next((each for each in kinds if refs.position(each, name)), past.find_kind(name))
+    refs = repository.refs(txn)
+    for kind in NAMED_KINDS:
+        if is_ref_name(kind, name) and refs.position(kind, name) is not None:
+            return kind
+    seen = past.find_kind(name)
     if seen is not None:
         return seen
-    changes = (each for logged in iter_operations(txn, repository.key) for each in logged.refs)
-    former = (each.kind for each in changes if each.kind in NAMED_KINDS and each.name == name)
-    return next(former, RefKind.BRANCH)
+    for operation in iter_operations(txn, repository.key):
+        for change in operation.refs:
+            for kind in NAMED_KINDS:
+                if (change.kind, change.name) == (kind, name):
+                    return kind
+    return RefKind.BRANCH

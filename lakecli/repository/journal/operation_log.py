@@ -28,6 +28,7 @@ from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from lakecli.refs.ref_store import ref_fields
 from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.staging import area
 from lakecli.stores.capabilities import store_time
 from lakecli.stores.uri import is_local
@@ -197,7 +198,7 @@ def note_copies(
         txn.put(Table.META, _COPY + repository.key + token, b"%d" % made.timestamp())
 
 
-def are_noted(txn: ReadTransaction, repository: Repository, tokens: Sequence[StagingToken]) -> bool:
+def are_noted(txn: ReadTransaction, repository: Refs, tokens: Sequence[StagingToken]) -> bool:
     """Return whether all copies of staged changes still exist.
 
     Housekeeping deletes copies that look abandoned.

@@ -9,11 +9,11 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.store_errors import malformed
 from lakecli.remote.ref_records import RecordedMove, RemoteRef, move_fields, move_of
 from lakecli.remote.refs import find_move
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.stores.contract import ObjectStore
 
 
-def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool:
+def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
     """Record the commit and the moves of a ref in the bucket, unless a newer state is recorded.
 
     If this clone lacks the commit, nothing is recorded until the next fetch.
@@ -33,7 +33,7 @@ def track(txn: WriteTransaction, repository: Repository, ref: RemoteRef) -> bool
     return True
 
 
-def track_now(repository: Repository, ref: RemoteRef | None) -> None:
+def track_now(repository: Refs, ref: RemoteRef | None) -> None:
     """Track a ref in a separate transaction; do nothing if `ref` is ``None``."""
     if ref is not None:
         with repository.lake.kv.write() as txn:
@@ -41,18 +41,14 @@ def track_now(repository: Repository, ref: RemoteRef | None) -> None:
 
 
 def put_known_moves(
-    txn: WriteTransaction,
-    repository: Repository,
-    kind: RefKind,
-    name: str,
-    moves: Iterable[RecordedMove],
+    txn: WriteTransaction, repository: Refs, kind: RefKind, name: str, moves: Iterable[RecordedMove]
 ) -> None:
     """Record moves of a ref in the bucket; moves that are recorded already stay unchanged."""
     ReflogStore(txn, repository.key).put_moves(kind, name, [move_fields(each) for each in moves])
 
 
 def iter_known_moves(
-    txn: ReadTransaction, repository: Repository, kind: RefKind, name: str
+    txn: ReadTransaction, repository: Refs, kind: RefKind, name: str
 ) -> Iterator[RecordedMove]:
     """Yield the moves of a ref in the bucket that this clone has read, newest first."""
     try:
@@ -78,7 +74,7 @@ def went_back(store: ObjectStore, seen: Tracked, ref: RemoteRef | None) -> bool:
     return move is not None and move.write_id != seen.write_id
 
 
-def shows_rollback(repository: Repository, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
+def shows_rollback(repository: Refs, kind: RefKind, name: str, ref: RemoteRef | None) -> bool:
     """Return whether a ref that was just read shows that the bucket was rolled back."""
     with repository.lake.kv.read() as txn:
         seen = repository.tracking(txn).find(kind, name)

@@ -21,6 +21,7 @@ from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import operation_log
+from lakecli.repository.readable import Refs
 
 MARK: Final = "*"
 """The character between the branch and the token; names of branches and tags cannot have it."""
@@ -34,8 +35,10 @@ class WorkspaceEnded(Refused):
 
 def begin(txn: WriteTransaction, repository: Repository, branch: Branch, owner: str) -> str:
     """Begin a workspace on a branch whose staging area is sealed; return the workspace's name."""
-    more = {"owner": owner, "below": [each.hex() for each in branch.sealed_tokens]}
-    token = operation_log.start_token(txn, repository, branch.name, branch.commit_id, **more)
+    sealed = [each.hex() for each in branch.sealed_tokens]
+    token = operation_log.start_token(
+        txn, repository, branch.name, branch.commit_id, owner=owner, below=sealed
+    )
     renew(txn, repository, token)
     return _name(branch.name, token)
 
@@ -75,7 +78,7 @@ def is_workspace(name: str) -> bool:
     return MARK in name and len(digits) == 32 and not digits.strip("0123456789abcdef")  # noqa: PLR2004
 
 
-def find(txn: ReadTransaction, repository: Repository, name: str) -> Branch:
+def find(txn: ReadTransaction, repository: Refs, name: str) -> Branch:
     """Return a workspace as a `Branch` with the head on which the workspace was begun.
 
     Raises:

@@ -9,7 +9,7 @@ from lakecli.errors import Refused
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_merge_bases
 from lakecli.refs.ref_store import CommitReader, DamagedHistory
-from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.repository.reading.view import commit_at
 
 MAX_BASES: Final = 8
@@ -37,7 +37,7 @@ class MergePoints(NamedTuple):
     destination: Commit
 
 
-def find_merge_base(repository: Repository, source: str, destination: str) -> MergePoints:
+def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoints:
     """Return the commits that two ref expressions name, and their best common ancestors.
 
     Raises:
@@ -49,7 +49,7 @@ def find_merge_base(repository: Repository, source: str, destination: str) -> Me
 
 
 def find_merge_points(
-    repository: Repository, txn: ReadTransaction, *, source: str, destination: str
+    repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
     """Do the same as `find_merge_base` in an open transaction."""
     from_commit = commit_at(repository, txn, source)

@@ -26,8 +26,8 @@ from lakecli.refs.ref_store import RefStore, get_commit
 from lakecli.refs.resolve import PastRef, RefReader, resolve_base
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.remote.refs import find_ref, iter_moves
-from lakecli.repository.contract import Repository
 from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
+from lakecli.repository.readable import Refs
 
 _MAKE_NO_COMMIT: Final = frozenset(
     {"repo create", "branch create", "tag create", "clone", "fetch", "pull", FOLLOWED}
@@ -65,7 +65,7 @@ class LoggedMove(NamedTuple):
 class Past:
     """The moves of a repository's refs, as of one transaction."""
 
-    def __init__(self, repository: Repository, txn: ReadTransaction) -> None:
+    def __init__(self, repository: Refs, txn: ReadTransaction) -> None:
         self._repository = repository
         self._txn = txn
 

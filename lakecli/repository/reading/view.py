@@ -19,6 +19,7 @@ from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction, put_over
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 
 if TYPE_CHECKING:
     from lakecli.refs.resolve import Resolved
@@ -137,12 +138,7 @@ class View:
 
 
 def no_such_path(
-    repository: Repository,
-    ref: str,
-    path: bytes,
-    *,
-    is_prefix: bool = False,
-    near: bytes | None = None,
+    repository: Refs, ref: str, path: bytes, *, is_prefix: bool = False, near: bytes | None = None
 ) -> NotFound:
     """Return the error for a path that a ref does not have.
 
@@ -158,7 +154,7 @@ def no_such_path(
     return NotFound(f"no object at {repository.at(ref, os.fsdecode(path))}", hint=hint)
 
 
-def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+def branch_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     """Return a branch by its name.
 
     Raises:
@@ -176,13 +172,13 @@ def branch_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch
     return branch
 
 
-def staged_on(repository: Repository, txn: ReadTransaction, name: str) -> Branch:
+def staged_on(repository: Refs, txn: ReadTransaction, name: str) -> Branch:
     """Return a branch by its name, or a workspace, which is represented by a `Branch`, too."""
     workspace = _workspace_at(repository, txn, name)
     return branch_at(repository, txn, name) if workspace is None else workspace
 
 
-def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Branch | None:
+def _workspace_at(repository: Refs, txn: ReadTransaction, name: str) -> Branch | None:
     if "*" not in name:
         return None  # saves importing `workspaces` for a branch
     from lakecli.repository.journal import workspaces
@@ -190,7 +186,7 @@ def _workspace_at(repository: Repository, txn: ReadTransaction, name: str) -> Br
     return workspaces.find(txn, repository, name) if workspaces.is_workspace(name) else None
 
 
-def check_branch(repository: Repository, name: str) -> None:
+def check_branch(repository: Refs, name: str) -> None:
     """Refuse a ref expression that names no branch or workspace: only these have a staging area."""
     with repository.lake.kv.read() as txn:
         staged_on(repository, txn, name)
@@ -203,7 +199,7 @@ def view_of_branch(repository: Repository, txn: ReadTransaction, name: str) -> V
     return View(repository, txn, commit, branch.tokens, name)
 
 
-def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -> "Resolved":
+def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Resolved":
     """Resolve a ref expression for reading; the hints of errors are for this repository.
 
     Raises:
@@ -239,7 +235,7 @@ def resolve_ref(repository: Repository, txn: ReadTransaction, expression: str) -
         raise
 
 
-def commit_at(repository: Repository, txn: ReadTransaction, expression: str) -> Commit:
+def commit_at(repository: Refs, txn: ReadTransaction, expression: str) -> Commit:
     """Resolve a ref expression to a commit; a plain branch means its head.
 
     Raises:
