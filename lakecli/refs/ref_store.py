@@ -143,11 +143,13 @@ class RefStore:
     def put_commit(self, commit: Commit) -> None:
         """Write a commit under its ID, which is not verified."""
         fields = commit._asdict()
+        del fields["id"]  # it is the key
         fields["created_at"] = int(commit.created_at.timestamp())
         fields["metadata"] = dict(commit.metadata)
-        for name, usual in (("id", commit.id), *Commit._field_defaults.items()):
-            if fields[name] == usual:  # the ID is the key; defaults are left out
-                del fields[name]
+        if not commit.nanoseconds:
+            del fields["nanoseconds"]
+        if commit.version == 1:
+            del fields["version"]
         key = self._repository + bytes.fromhex(commit.id)
         self._txn.for_writing().put(Table.COMMITS, key, _dump(fields))
 
