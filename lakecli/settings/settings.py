@@ -253,7 +253,7 @@ class Settings:
         return tuple(dict.fromkeys(found))
 
 
-GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
+_GIT: Final = ("git", "-c", "safe.bareRepository=explicit")
 """The start of a command that runs Git, without treating a directory of downloaded files as a bare
 repository, whose configuration could be malicious."""
 
@@ -273,13 +273,14 @@ def committer(settings: Settings, environ: Mapping[str, str]) -> str:
     return name or email or _user_at_host(environ)
 
 
-def git_user(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return ``user.name`` and ``user.email`` of Git; empty if Git is missing or fails."""
+def run_git(environ: Mapping[str, str], *words: str, cwd: str | None = None) -> bytes:
+    """Return the output of a Git command; ``b""`` if Git is missing or the command fails."""
     import subprocess
 
     try:
-        answer = subprocess.run(
-            [*GIT, "config", "--null", "--get-regexp", r"^user\.(name|email)$"],
+        done = subprocess.run(
+            [*_GIT, *words],
+            cwd=cwd,
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -287,9 +288,15 @@ def git_user(environ: Mapping[str, str]) -> dict[str, str]:
             timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return {}
+        return b""
+    return done.stdout if done.returncode == 0 else b""
+
+
+def git_user(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return ``user.name`` and ``user.email`` of Git; empty if Git is missing or fails."""
+    found = run_git(environ, "config", "--null", "--get-regexp", r"^user\.(name|email)$")
     values: dict[str, str] = {}
-    for record in answer.stdout.decode("utf-8", "replace").split("\0"):
+    for record in filter(None, found.decode("utf-8", "replace").split("\0")):
         key, _, value = record.partition("\n")
         values[key] = " ".join(value.split())
     return values

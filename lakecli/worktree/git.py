@@ -8,12 +8,10 @@ from typing import Final, NamedTuple
 from lakecli.base.directories import LINK_FILE
 from lakecli.base.temporary_files import replacing
 from lakecli.errors import Refused
-from lakecli.settings.settings import GIT
+from lakecli.settings.settings import run_git
 
 MARKER: Final = "# ignored by lakectl local"
 _END: Final = "# end of what lakectl local ignores"
-_TIMEOUT: Final = 10
-_WEB: Final = ("https://", "http://")
 
 
 class GitRepository(NamedTuple):
@@ -45,21 +43,7 @@ def find_git(directory: Path, environ: Mapping[str, str]) -> GitRepository | Non
 
 def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str:
     """Return the output of a git command; ``""`` if the command fails."""
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            [*GIT, *words],
-            cwd=directory,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 else ""
+    return os.fsdecode(run_git(environ, *words, cwd=os.fspath(directory))).removesuffix("\n")
 
 
 def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
@@ -78,17 +62,16 @@ def commit_metadata(found: GitRepository, *, host: str) -> Mapping[str, str]:
 def _web_address(remote: str) -> str:
     """Return the URL of a remote for a browser, without any password."""
     remote = remote.removesuffix("/").removesuffix(".git")
-    if remote.startswith(_WEB):
-        scheme, _, rest = remote.partition("://")
+    scheme, separator, rest = remote.partition("://")
+    if separator:
         host, slash, path = rest.partition("/")
-        return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
-    user, colon, path = remote.partition(":")
-    if colon and "/" not in user and not path.startswith("/"):
-        return f"https://{user.rpartition('@')[2]}/{path}"
-    if remote.startswith("ssh://"):
-        host, _, path = remote.removeprefix("ssh://").partition("/")
-        return f"https://{host.rpartition('@')[2].partition(':')[0]}/{path}"
-    return ""
+        host = host.rpartition("@")[2]
+        if scheme == "ssh":
+            return f"https://{host.partition(':')[0]}/{path}"
+        return f"{scheme}://{host}{slash}{path}" if scheme in {"https", "http"} else ""
+    host, colon, path = remote.partition(":")
+    is_ssh = colon and "/" not in host and not path.startswith("/")
+    return f"https://{host.rpartition('@')[2]}/{path}" if is_ssh else ""
 
 
 def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
@@ -112,10 +95,8 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
     entries = [f"{relative}/*", f"!{relative}/{os.fsdecode(LINK_FILE)}"]
     file = root / ".gitignore"
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
-        raise Refused(
-            f"{file} is a symbolic link or no file, and was left alone",
-            hint="\n  ".join(["add these lines to what Git ignores:", *entries]),
-        )
+        hint = "\n  ".join(["add these lines to what Git ignores:", *entries])
+        raise Refused(f"{file} is a symbolic link or no file, and was left alone", hint=hint)
     text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
     lines = text.splitlines()
     if all(entry in lines for entry in entries):
