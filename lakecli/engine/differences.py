@@ -6,6 +6,7 @@ on both sides are neither read nor counted; an interval may contain them.
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 from lakecli.base.model import Difference
@@ -15,7 +16,7 @@ from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.committed.segments import Segment, Slice
 from lakecli.engine.runner import Runner, StoreLocation
-from lakecli.engine.scratch import InOrder
+from lakecli.engine.scratch import in_order
 from lakecli.repository.contract import Repository
 from lakecli.repository.diff import TreesToCompare
 
@@ -107,10 +108,8 @@ def compare_by(
     sides = Sides(trees, compared.base or MergeBase.of(left.id), right, left)
     start, stop = compared.prefix, prefix_end(compared.prefix)
     found = intervals(sides, entries=entries, start=start, stop=stop)
-    with InOrder[list[Difference]]() as waiting:
-        for (number, _), differences in runner.run(task, enumerate(found)):
-            for ready in waiting.ready(number, differences):
-                yield from ready
+    results = runner.run(task, enumerate(found))
+    yield from chain.from_iterable(in_order((number, each) for (number, _), each in results))
 
 
 def _compare(

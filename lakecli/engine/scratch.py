@@ -10,15 +10,15 @@ A result is a pickle, and a pickle could run code. So a result is unpickled only
 the digest that the executor returned through Spark, or if this process wrote it to a temporary file
 without a name.
 
-Parts finish in any order; `InOrder` yields their results in the order of the parts.
+Parts finish in any order; `in_order` yields their results in the order of the parts.
 """
 
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import scratch_key, scratch_prefix
@@ -97,9 +97,8 @@ class Scratch(NamedTuple):
         except NotFound:
             body = b""
         if blake3_of(body) != kept.digest:
-            raise IntegrityError(
-                f"the result of an executor is lost or damaged: {key}", hint="run it again"
-            )
+            hint = "run it again"
+            raise IntegrityError(f"the result of an executor is lost or damaged: {key}", hint=hint)
         return body
 
     def clear(self) -> None:
@@ -126,36 +125,25 @@ WAITING_SIZE: Final = 64 << 20
 """Maximum bytes of results that wait in memory for earlier parts; more results wait in a file."""
 
 
-class InOrder(Generic[R]):
-    """Yields numbered results, which arrive in any order, in the order of their numbers.
+def in_order(results: Iterable[tuple[int, R]]) -> Iterator[R]:
+    """Yield numbered results, which arrive in any order, in the order of their numbers.
 
     Results that arrive early wait as pickles in memory or, beyond a limit, in a temporary file that
     is deleted when the process ends.
     """
-
-    def __init__(self) -> None:
-        self._next = 0
-        self._waiting: dict[int, tuple[int, int]] = {}
-        """Position and size of each waiting result in the file, by the number of the result."""
-        self._file = tempfile.SpooledTemporaryFile(WAITING_SIZE)  # noqa: SIM115 - see __exit__
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def ready(self, number: int, result: R) -> Iterator[R]:
-        """Add a result; yield, in order, the results for which all earlier results have arrived."""
-        if number != self._next:
-            body = dump_value(result)
-            self._waiting[number] = self._file.seek(0, os.SEEK_END), len(body)
-            self._file.write(body)
-            return
-        self._next += 1
-        yield result
-        while self._next in self._waiting:
-            start, size = self._waiting.pop(self._next)
-            self._file.seek(start)
-            self._next += 1
-            yield load_value(self._file.read(size))
+    expected = 0
+    waiting: dict[int, tuple[int, int]] = {}  # the position and size of each result in the file
+    with tempfile.SpooledTemporaryFile(WAITING_SIZE) as file:
+        for number, result in results:
+            if number != expected:
+                body = dump_value(result)
+                waiting[number] = file.seek(0, os.SEEK_END), len(body)
+                file.write(body)
+                continue
+            expected += 1
+            yield result
+            while expected in waiting:
+                start, size = waiting.pop(expected)
+                file.seek(start)
+                expected += 1
+                yield load_value(file.read(size))

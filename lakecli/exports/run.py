@@ -31,7 +31,7 @@ from lakecli.committed.point_reads import find
 from lakecli.committed.scan import prefix_end, scan
 from lakecli.engine.differences import DiffInterval, intervals
 from lakecli.engine.runner import Runner, StoreLocation
-from lakecli.engine.scratch import InOrder
+from lakecli.engine.scratch import in_order
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
 from lakecli.exports.target import OwnFiles
@@ -41,6 +41,7 @@ from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
 from lakecli.repository.transfer.plan import PathStep
 from lakecli.stores.contract import JSON, PLAIN
+from lakecli.stores.streams import batches
 from lakecli.stores.uri import is_local, normalise, parse
 
 PART_ENTRIES: Final = 20_000
@@ -132,9 +133,8 @@ def export(
     uri = checked_destination(repository, destination)
     commit, has_changes = committed_at(repository, ref)
     since = committed_at(repository, options.since)[0] if options.since else None
-    region = (
-        "" if options.dry_run and is_local(uri) else repository.lake.runtime.prepare_namespace(uri)
-    )
+    prepare = repository.lake.runtime.prepare_namespace
+    region = "" if options.dry_run and is_local(uri) else prepare(uri)
     job = Job(
         location=StoreLocation.of(repository),
         uri=repository.uri,
@@ -170,6 +170,7 @@ def write_status(
     """
     finished_at, outcome = repository.lake.runtime.now(), report.outcome
     result = "FAILURE" if outcome.failed else "SUCCESS"
+    counted = "new", "changed", "unchanged", "deleted"
     fields = {
         "format": FORMAT,
         "result": result.lower(),
@@ -181,10 +182,7 @@ def write_status(
         "destination": report.destination,
         "started_at": f"{started_at:%Y-%m-%dT%H:%M:%SZ}",
         "finished_at": f"{finished_at:%Y-%m-%dT%H:%M:%SZ}",
-        "new": outcome.new.count,
-        "changed": outcome.changed.count,
-        "unchanged": outcome.unchanged.count,
-        "deleted": outcome.deleted.count,
+        **{name: getattr(outcome, name).count for name in counted},
         "size": outcome.new.size + outcome.changed.size,
         "failed": outcome.failed,
         "failures": [
@@ -318,7 +316,7 @@ class _Rounds:
             outcome.join(self._round(_parts_of(again)))
         self._check(parts, outcome)
         if not outcome.failed or job.dry_run:
-            last = list(_parts_of(sorted(markers)))
+            last = _parts_of(sorted(markers))
             outcome.join(self._round(last))
             self._check(last, outcome)
         outcome.failures.sort()
@@ -353,19 +351,21 @@ class _Rounds:
         outcome = ExportOutcome()
         planned = list(parts)
         numbers = {part: number for number, part in enumerate(planned)}
-        on_steps = self._options.on_steps
         task = partial(export_part, job=job or self._job, hands=self._hands)
-        with InOrder[list[PathStep]]() as waiting:
+
+        def steps() -> Iterator[tuple[int, list[PathStep]]]:
             for part, done in self._runner.run(task, planned):
                 outcome.join(done)
-                if on_steps is not None:
-                    for steps in waiting.ready(numbers[part], done.steps):
-                        on_steps(iter(steps))
+                yield numbers[part], done.steps
                 if self._hands is None:  # an executor ran the part
                     written = (done.new, done.changed, done.unchanged)
                     items = sum(each.count for each in written) + done.deleted.count
                     size = sum(each.size for each in written)
                     self._options.progress.advance(items=items, size=size)
+
+        for ready in in_order(steps()):
+            if self._options.on_steps is not None:
+                self._options.on_steps(iter(ready))
         return outcome
 
 
@@ -374,6 +374,5 @@ def holds_success(repository: Repository, job: Job) -> bool:
     return find(repository.trees, job.tree, job.prefix + SUCCESS.encode()) is not None
 
 
-def _parts_of(paths: list[bytes]) -> Iterator[ExportPart]:
-    for start in range(0, len(paths), PATHS):
-        yield ExportPart(b"", None, tuple(paths[start : start + PATHS]))
+def _parts_of(paths: list[bytes]) -> list[ExportPart]:
+    return [ExportPart(b"", None, tuple(some)) for some in batches(paths, PATHS)]
