@@ -8,7 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -66,6 +66,16 @@ CREDENTIALS: Final = {
 _OTHER_STORE: Final = "give the executors what this process has, by spark.executorEnv settings"
 
 
+Notice = Callable[[str], None]
+"""A function that shows a line of text."""
+
+Context = Any
+"""A SparkContext; PySpark is not typed."""
+
+StoreToRead = tuple[str, str, *tuple[Any, ...]]
+"""The URI and the region of a store, followed by the fields of its account, if any."""
+
+
 class NoLakecli(Unsupported):
     """The executors cannot run lakecli."""
 
@@ -112,16 +122,11 @@ def hint_for_executors(error: LakeError) -> LakeError:
 
 
 def prepare_executors(
-    context: Any,  # noqa: ANN401 - a SparkContext, of a package without types
-    *,
-    stores: Sequence[tuple[str, str, *tuple[Any, ...]]],
-    notice: Callable[[str], None],
-    log: Path | None,
+    context: Context, *, stores: Sequence[StoreToRead], notice: Notice, log: Path | None
 ) -> None:
     """Wait for executors, and check that each can run lakecli and read the given stores.
 
     Args:
-        stores: the URI and the region of each store, followed by the fields of its account, if any.
         notice: called with a line of text from time to time during the wait.
         log: Spark's log, which may explain the wait; ``None`` if its path is unknown.
 
@@ -133,7 +138,7 @@ def prepare_executors(
     group = f"lakecli-probe-{os.getpid()}-{id(context)}"
     with ThreadPoolExecutor(1, "spark-probe") as pool:
         try:
-            _wait(context, group, pool, notice=notice, log=log)
+            _wait(context, pool.submit(_touch, context, group), notice, log)
             findings = _probe(context, group, stores)
         finally:
             with suppress(Exception):  # the JVM may have exited
@@ -141,27 +146,23 @@ def prepare_executors(
     _check(findings)
 
 
-def _wait(
-    context: Any,  # noqa: ANN401
-    group: str,
-    pool: ThreadPoolExecutor,
-    *,
-    notice: Callable[[str], None],
-    log: Path | None,
-) -> None:
+def _touch(context: Context, group: str) -> None:
+    """Run a job with one task, which needs no Python.
+
+    With dynamic allocation, Spark requests executors only for a job.
+    """
+    context.setJobGroup(group, "lakecli waits for executors", interruptOnCancel=True)
+    scala_context(context).range(0, 1, 1, 1).count()
+
+
+def _wait(context: Context, job: Future[None], notice: Notice, log: Path | None) -> None:
     """Wait for the first executor without a limit, then up to `PATIENCE` for the other executors.
 
-    With dynamic allocation, Spark requests executors only for a job. So this function starts a job
-    with one task, which needs no Python.
+    Args:
+        job: the job that `_touch` runs.
     """
-
-    def touch() -> None:
-        context.setJobGroup(group, "lakecli waits for executors", interruptOnCancel=True)
-        scala_context(context).range(0, 1, 1, 1).count()
-
     expected = expected_executors(context)
     reported = monotonic() - INTERVAL + SILENCE
-    job = pool.submit(touch)
     since: float | None = None
     while True:
         present = sum(1 for _ in _executors(context))
@@ -188,7 +189,7 @@ def describe_wait(present: int, expected: int | None) -> str:
     return "waiting for executors: 0 of at least 1"
 
 
-def expected_executors(context: Any) -> int | None:  # noqa: ANN401
+def expected_executors(context: Context) -> int | None:
     """Return how many executors the settings request; ``None`` if the settings give no number."""
     conf = context.getConf()
     if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
@@ -198,7 +199,7 @@ def expected_executors(context: Any) -> int | None:  # noqa: ANN401
     return int(wanted) if wanted.isdigit() else None
 
 
-def _executors(context: Any) -> Iterator[int]:  # noqa: ANN401
+def _executors(context: Context) -> Iterator[int]:
     """Yield the number of cores of each executor that is connected."""
     found = scala_context(context).statusStore().executorList(True)  # noqa: FBT003 - Java's
     for at in range(found.size()):
@@ -221,11 +222,7 @@ def _warning(log: Path | None) -> str:
     return f": {found[-1].strip()}" if found else ""
 
 
-def _probe(
-    context: Any,  # noqa: ANN401
-    group: str,
-    stores: Sequence[tuple[str, str, *tuple[Any, ...]]],
-) -> list[ExecutorProblem]:
+def _probe(context: Context, group: str, stores: Sequence[StoreToRead]) -> list[ExecutorProblem]:
     """Run the probe in every slot, up to `ROUNDS` times, until each executor has answered."""
     probe = _make_probe(lakecli.__version__, list(stores))
     found: dict[tuple[str, str], ExecutorProblem] = {}
@@ -246,9 +243,7 @@ def _probe(
     return list(found.values())
 
 
-def _make_probe(
-    version: str, stores: Sequence[tuple[str, str, *tuple[Any, ...]]]
-) -> Callable[[Any], list[Any]]:
+def _make_probe(version: str, stores: Sequence[StoreToRead]) -> Callable[[Any], list[Any]]:
     """Return the probe function, which is pickled by value since it is local to this function."""
     modules = MODULES
 

@@ -88,23 +88,41 @@ class LocalRunner(Runner):
             for part in parts:
                 yield part, task(part)
             return
-        waiting: dict[Future[R], P] = {}
-        rest = iter(parts)
         with ThreadPoolExecutor(self.parallelism) as pool:
             try:
-                while True:
-                    free = 2 * self.parallelism - len(waiting)
-                    waiting.update((pool.submit(task, part), part) for part in islice(rest, free))
-                    if not waiting:
-                        return
-                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                        yield waiting.pop(future), future.result()
+                most = 2 * self.parallelism
+                yield from filter(None, run_in_pool(pool, task, parts, most=most))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def location_of(self, repository: Repository) -> Location:
         """Return the store that is already open, because parts run in this process."""
         return OpenStore(repository.store)
+
+
+def run_in_pool(
+    pool: ThreadPoolExecutor,
+    task: Callable[[P], R],
+    parts: Iterable[P],
+    *,
+    most: int,
+    beat: float | None = None,
+) -> Iterator[tuple[P, R] | None]:
+    """Yield (part, result) as parts finish in a pool; ``None`` after `beat` seconds without result.
+
+    Args:
+        most: the number of parts that run or wait in the pool.
+    """
+    waiting: dict[Future[R], P] = {}
+    rest = iter(parts)
+    while True:
+        free = most - len(waiting)
+        waiting.update((pool.submit(task, part), part) for part in islice(rest, free))
+        if not waiting:
+            return
+        finished = wait(waiting, beat, return_when=FIRST_COMPLETED).done
+        future = next(iter(finished), None)
+        yield None if future is None else (waiting.pop(future), future.result())
 
 
 def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:

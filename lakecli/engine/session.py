@@ -100,10 +100,8 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         return {"JAVA_HOME": ""}  # so that the launcher uses `java` on PATH
     packaged = _packaged()
     if packaged is None:
-        raise MissingJava(
-            f"Spark needs Java {OLDEST} or newer, which is not installed",
-            hint=install_command("spark"),
-        )
+        hint = install_command("spark")
+        raise MissingJava(f"Spark needs Java {OLDEST} or newer, which is not installed", hint=hint)
     return {"JAVA_HOME": str(_write_shim(packaged, cache))}
 
 
@@ -142,6 +140,9 @@ def _write_shim(java: Path, cache: Path) -> Path:
     return home
 
 
+Settings = Mapping[str, str]
+"""Settings of Spark, or variables of the environment."""
+
 EMBEDDED: Final = "local[*]"
 """The default master: a Spark that this process starts, on all cores of this machine."""
 
@@ -173,12 +174,7 @@ _THROWN: Final = re.compile(r"^: [\w.$]+: (.+)$", re.MULTILINE)
 
 
 def start_session(
-    *,
-    master: str,
-    conf: Mapping[str, str],
-    environ: Mapping[str, str],
-    cache: Path | None,
-    quick_start: bool,
+    master: str, conf: Settings, environ: Settings, cache: Path | None, *, quick_start: bool
 ) -> tuple[Any, Path | None]:
     """Return the active Spark session, or start a session.
 
@@ -202,9 +198,8 @@ def start_session(
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise Unsupported(
-            f"Spark is not installed: {error}", hint=install_command("spark")
-        ) from error
+        hint = install_command("spark")
+        raise Unsupported(f"Spark is not installed: {error}", hint=hint) from error
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way
         return SparkSession.builder.getOrCreate(), None
     directory = cache or _private_directory()
@@ -262,25 +257,18 @@ def _launch(settings: Mapping[str, str], log: Path, place: Path | None = None) -
         # PySpark itself reads only the environment variable, not the setting.
         context.pythonExec = context.getConf().get(_PYTHON, context.pythonExec)
         return SparkSession(context)
-    except (PySparkException, OSError, ValueError) as error:
-        if isinstance(error, PySparkException) and error.getCondition() == _GONE:
-            # Java exists and is new enough, so a setting must be wrong.
-            raise UsageError(
-                f"Spark does not start: {_last_words(log)}",
-                hint=f"check the master and the settings of Spark, and see {log}",
-            ) from error
-        raise Unsupported(f"Spark does not start: {gist(str(error))}", hint=f"see {log}") from error
     except Exception as error:
         master = settings.get("spark.master", "the master of spark-submit")
         reason = gist(str(error))
-        if "stopped SparkContext" in reason or "master" in reason.lower():
-            raise Unreachable(
-                f"Spark does not answer at {master}", hint=f"check the master, and see {log}"
-            ) from error
-        raise UsageError(
-            f"Spark does not start: {reason}",
-            hint=f"check the master and the settings of Spark, and see {log}",
-        ) from error
+        if isinstance(error, PySparkException) and error.getCondition() == _GONE:
+            reason = _last_words(log)  # Java exists and is new enough, so a setting must be wrong
+        elif isinstance(error, PySparkException | OSError | ValueError):
+            raise Unsupported(f"Spark does not start: {reason}", hint=f"see {log}") from error
+        elif "stopped SparkContext" in reason or "master" in reason.lower():
+            hint = f"check the master, and see {log}"
+            raise Unreachable(f"Spark does not answer at {master}", hint=hint) from error
+        hint = f"check the master and the settings of Spark, and see {log}"
+        raise UsageError(f"Spark does not start: {reason}", hint=hint) from error
 
 
 def scala_context(context: Any) -> Any:  # noqa: ANN401 - PySpark is not typed

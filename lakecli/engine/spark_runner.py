@@ -9,9 +9,8 @@ error is raised immediately, as in the in-process runner.
 
 import os
 import sys
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from itertools import count, islice
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from lakecli.engine.errors_as_json import dump_error, find_carried, load_error
-from lakecli.engine.executors import find_lack, prepare_executors
-from lakecli.engine.runner import Runner
+from lakecli.engine.executors import Notice, StoreToRead, find_lack, prepare_executors
+from lakecli.engine.runner import Runner, run_in_pool
 from lakecli.engine.scratch import Scratch, keep_value, take_value
 from lakecli.engine.session import gist, scala_context, start_session
 from lakecli.errors import LakeError, Unreachable
@@ -102,20 +101,15 @@ class SparkRunner(Runner):
         environ: Mapping[str, str] | None = None,
         cache: Path | None = None,
         quick_start: bool = False,
-        stores: Sequence[tuple[str, str, *tuple[Any, ...]]] = (),
-        notice: Callable[[str], None] = lambda _line: None,
+        stores: Sequence[StoreToRead] = (),
+        notice: Notice = lambda _line: None,
         scratch: Scratch | None = None,
     ) -> None:
         log = None
         self.scratch = scratch
         if session is None:
-            session, log = start_session(
-                master=master,
-                conf=conf or {},
-                environ=environ or {},
-                cache=cache,
-                quick_start=quick_start,
-            )
+            given = conf or {}, environ or {}
+            session, log = start_session(master, *given, cache, quick_start=quick_start)
         self._is_ours = log is not None
         self.session = session
         self.context = session.sparkContext
@@ -186,14 +180,9 @@ class SparkRunner(Runner):
 
         most = min(JOBS_AT_ONCE, PARTS_PER_CORE * self.parallelism)
         with ThreadPoolExecutor(most, "spark") as pool:
-            waiting: deque[Future[list[R]]] = deque()
             try:
-                for batch in batches:
-                    waiting.append(pool.submit(start, batch))
-                    if len(waiting) >= most:
-                        yield from self._first_done(group, waiting)
-                while waiting:
-                    yield from self._first_done(group, waiting)
+                for done in run_in_pool(pool, start, batches, most=most, beat=BEAT):
+                    yield self._finished_tasks(group) if done is None else done[1]
             except LakeError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
@@ -203,17 +192,6 @@ class SparkRunner(Runner):
                 with suppress(Exception):  # the JVM may have exited
                     # This also cancels the jobs that threads are about to submit.
                     scala_context(self.context).cancelJobGroupAndFutureJobs(group)
-
-    def _first_done(self, group: str, waiting: deque[Future[list[R]]]) -> Iterator[list[R] | int]:
-        """Wait until any of several jobs is done, remove it from the queue, and yield its results.
-
-        While waiting, yield the number of finished tasks every few seconds.
-        """
-        while not (finished := wait(waiting, BEAT, return_when=FIRST_COMPLETED).done):
-            yield self._finished_tasks(group)
-        done = next(iter(finished))
-        waiting.remove(done)
-        yield done.result()
 
     def _finished_tasks(self, group: str) -> int:
         """Return the number of finished tasks in the jobs of a group."""
@@ -269,6 +247,5 @@ def raise_translated(error: Exception, *, nonce: str = "") -> NoReturn:
             f"Spark's executors died in all attempts: {gist(text)}",
             hint="give the executors more memory: set spark.executor.memory",
         ) from error
-    raise Unfinished(
-        f"Spark failed: {gist(text)}", hint="see the logs of Spark and of its executors"
-    ) from error
+    hint = "see the logs of Spark and of its executors"
+    raise Unfinished(f"Spark failed: {gist(text)}", hint=hint) from error
