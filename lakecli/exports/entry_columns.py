@@ -5,7 +5,7 @@ an unusual form, entries are decoded one by one. This also finds damaged entries
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -26,6 +26,12 @@ SCHEMA: Final = pa.schema(
         "metadata": pa.map_(pa.string(), pa.string()),
     }
 )
+
+Records = tuple[list[bytes], list[bytes]]
+"""Keys and values of records, two lists of the same length."""
+
+BATCH_SIZE: Final = 64 << 20
+"""The bytes of keys and values at which a batch is complete; its last block may exceed them."""
 
 _FIELDS: Final = [*SCHEMA][1:]
 _MAX_OFFSET = (1 << 31) - 1
@@ -107,3 +113,25 @@ def _check_size(texts: Sequence[bytes], what: str) -> None:
     """Refuse texts whose total size exceeds Arrow's 32-bit offsets."""
     if (size := sum(map(len, texts))) > _MAX_OFFSET:
         raise MalformedValue(f"{len(texts)} {what} with {size} bytes")
+
+
+def batched(blocks: Iterable[Records], *, rows: int) -> Iterator[Records]:
+    """Join blocks of keys and values to larger batches, which are decoded together.
+
+    A block has at most 128 MiB, and its keys share at most 96 MiB, so no column reaches 2 GiB.
+
+    Args:
+        rows: the number of records at which a batch is complete; its last block may exceed it.
+    """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    size = 0
+    for more_keys, more_values in blocks:
+        keys += more_keys
+        values += more_values
+        size += sum(map(len, more_keys)) + sum(map(len, more_values))
+        if len(keys) >= rows or size >= BATCH_SIZE:
+            yield keys, values
+            keys, values, size = [], [], 0
+    if keys:
+        yield keys, values

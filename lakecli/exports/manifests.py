@@ -80,41 +80,28 @@ def write_manifest(
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    from lakecli.exports.entry_columns import SCHEMA, columns_of, paths_of
+    from lakecli.exports.entry_columns import SCHEMA, batched, columns_of, paths_of
 
     namespace = f"{as_url(repository.record.storage_namespace)}/"
     commit, has_changes = committed_at(repository, ref)
     below = as_directory(prefix)
     objects = size = 0
-    keys: list[bytes] = []
-    values: list[bytes] = []
-
-    def write() -> None:
-        nonlocal objects, size
-        paths = [key[len(below) :] for key in keys] if below else keys
-        names = paths_of(paths)
-        try:
-            names.validate(full=True)
-        except pa.ArrowInvalid:
-            _refuse_name(paths)
-            raise
-        columns = {"path": names, **columns_of(values, namespace=namespace)}
-        writer.write_table(pa.table(columns, schema=SCHEMA))
-        objects += len(keys)
-        size += sum(memoryview(columns["size"].buffers()[1]).cast("q")[: len(keys)])
-        progress.advance(items=len(keys))
-        keys.clear()
-        values.clear()
-
     repeated = ["content_type"]  # nearly all paths, addresses and checksums differ
     with ParquetWriter(file, SCHEMA, compression="zstd", use_dictionary=repeated) as writer:
-        for block in scan_columns(repository.trees, commit.metarange_id, prefix=below):
-            keys += block[0]
-            values += block[1]
-            if len(keys) >= ROWS:
-                write()
-        if keys:
-            write()
+        blocks = scan_columns(repository.trees, commit.metarange_id, prefix=below)
+        for keys, values in batched(blocks, rows=ROWS):
+            paths = [key[len(below) :] for key in keys] if below else keys
+            names = paths_of(paths)
+            try:
+                names.validate(full=True)
+            except pa.ArrowInvalid:
+                _refuse_name(paths)
+                raise
+            columns = {"path": names, **columns_of(values, namespace=namespace)}
+            writer.write_table(pa.table(columns, schema=SCHEMA))
+            objects += len(keys)
+            size += sum(memoryview(columns["size"].buffers()[1]).cast("q")[: len(keys)])
+            progress.advance(items=len(keys))
     if not objects and below:
         raise no_such_path(repository, ref, prefix, is_prefix=False)
     return WrittenManifest(commit.id, objects, size, has_changes)
@@ -291,10 +278,8 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
     elif not names_its_object(f"{bucket}/{key}" if scheme == "local" else f"/{key}"):
         why = f"stands for another file, or for none, where Hadoop reads it: {plain}"
     if why:
-        raise Unsupported(
-            f"{shown} cannot be in a symlink manifest: its address {why}",
-            hint="export the table without a symlink manifest",
-        )
+        hint = "export the table without a symlink manifest"
+        raise Unsupported(f"{shown} cannot be in a symlink manifest: its address {why}", hint=hint)
     if scheme == "local":
         return f"file://{bucket}/{key}"
     if scheme == "az":

@@ -21,13 +21,15 @@ from lakecli import blocks
 from lakecli.base.model import MetarangeId
 from lakecli.base.uri import parse_path, ref_of
 from lakecli.committed.metaranges import RangeRecord, decode_range_record, iter_runs
-from lakecli.committed.scan import prefix_end
+from lakecli.committed.scan import end_position, prefix_end
 from lakecli.committed.tree_store import TreeStore
 from lakecli.engine.runner import StoreLocation
+from lakecli.exports.entry_columns import Records, batched
 from lakecli.repository.reading.view import open_view
-from lakecli.spark.record_columns import ENTRIES, RANGE_ID, batched, chosen, decode_batch
+from lakecli.spark.record_columns import BATCH, ENTRIES, RANGE_ID, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
+from lakecli.stores.streams import groups_of
 
 SHARE: Final = 524_288
 """The approximate number of entries per task, which take about half a second."""
@@ -145,21 +147,13 @@ class EntriesReader(DataSourceReader):
         location, metarange_id, prefix, _ = self.snapshot
         stop = prefix_end(prefix)
         tree = location.trees().metarange(metarange_id)
-        group: list[bytes] = []
-        count = 0
-        first = last = b""
-        for position in range(tree.find(prefix), len(tree)):
-            record = tree.record(position)
-            if stop is not None and record.min_key >= stop:
-                break
-            first, last = first if group else record.min_key, record.max_key
-            group.append(tree.values[position])
-            count += record.count
-            if count >= self.entries_per_partition:
-                yield CommittedRanges(group, _between(staged, first, last))
-                group, count = [], 0
-        if group:
-            yield CommittedRanges(group, _between(staged, first, last))
+        last = len(tree) if stop is None else end_position(tree, stop)
+        records = [(at, tree.record(at)) for at in range(tree.find(prefix), last)]
+        most = self.entries_per_partition
+        for group in groups_of(records, lambda each: each[1].count, most=most):
+            (first, low), (end, high) = group[0], group[-1]
+            hidden = _between(staged, low.min_key, high.max_key)
+            yield CommittedRanges(list(tree.values[first : end + 1]), hidden)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
@@ -174,7 +168,7 @@ class EntriesReader(DataSourceReader):
                 window = Window(prefix, prefix_end(prefix))
                 for record in map(decode_range_record, part.ranges):
                     hidden = set(_between(part.hidden, record.min_key, record.max_key))
-                    for keys, values in batched(_blocks(trees, record, window)):
+                    for keys, values in batched(_blocks(trees, record, window), rows=BATCH):
                         if hidden:
                             left = [at for at, key in enumerate(keys) if key not in hidden]
                             keys = [keys[at] for at in left]  # noqa: PLW2901
@@ -187,20 +181,14 @@ def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
     return paths[bisect_left(paths, first) : bisect_right(paths, last)]
 
 
-def _blocks(
-    trees: TreeStore, record: RangeRecord, window: Window
-) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def _blocks(trees: TreeStore, record: RangeRecord, window: Window) -> Iterator[Records]:
     """Yield the keys and values of a range that are in a window."""
-    table = trees.table(record)
     start, stop = window
-    if start <= record.min_key and (stop is None or record.max_key < stop):
-        yield from ((run.keys, run.values) for run in iter_runs(table, record))
-        return
-    for block in map(table.block, range(table.find_block(start), table.block_count)):
-        first = bisect_left(block.keys, start)
-        last = len(block.keys) if stop is None else bisect_left(block.keys, stop)
-        yield block.keys[first:last], block.values[first:last]
-        if last < len(block.keys):
+    for run in iter_runs(trees.table(record), record):
+        first = bisect_left(run.keys, start)
+        last = len(run.keys) if stop is None else bisect_left(run.keys, stop)
+        yield run.keys[first:last], run.values[first:last]
+        if last < len(run.keys):
             break
 
 

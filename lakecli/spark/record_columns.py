@@ -4,7 +4,7 @@ Paths and Spark's strings are both bytes, so paths are passed on unchanged even 
 UTF-8. Arrays are made from buffers, because `pyarrow.array` imports pandas, which loads slowly.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,9 +12,6 @@ from pyspark.sql.types import StructType
 
 from lakecli.errors import UsageError
 from lakecli.exports.entry_columns import columns_of, paths_of
-
-Records = tuple[list[bytes], list[bytes]]
-"""Keys and values of records, two lists of the same length."""
 
 ENTRIES: Final = "entries"
 COMMITS: Final = "commits"
@@ -41,11 +38,9 @@ RANGE_ID: Final = "range_id"
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
+
 BATCH: Final = 16_384
 """The number of records at which a batch is complete; its last block may exceed the number."""
-
-BATCH_SIZE: Final = 64 << 20
-"""The bytes of keys and values at which a batch is complete; its last block may exceed them."""
 
 
 def chosen(what: str, columns: str) -> str:
@@ -63,9 +58,8 @@ def chosen(what: str, columns: str) -> str:
     for at, name in enumerate(names):
         if name not in known or name in names[:at]:
             problem = "named twice" if name in known else "unknown"
-            raise UsageError(
-                f"column {name!r} of {what} is {problem}", hint=f"columns: {', '.join(known)}"
-            )
+            hint = f"columns: {', '.join(known)}"
+            raise UsageError(f"column {name!r} of {what} is {problem}", hint=hint)
     return ", ".join(f"{name} {known[name]}" for name in names)
 
 
@@ -80,25 +74,6 @@ def check_schema(what: str, schema: StructType) -> None:
                 f"column {field.name!r} of {what} is {is_type if expected else 'unknown'}",
                 hint=", ".join(f"{name} {kind}" for name, kind in known.items()),
             )
-
-
-def batched(blocks: Iterable[Records]) -> Iterator[Records]:
-    """Join blocks of keys and values to larger batches, which are decoded together.
-
-    A block has at most 128 MiB, and its keys share at most 96 MiB, so no column reaches 2 GiB.
-    """
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    size = 0
-    for more_keys, more_values in blocks:
-        keys += more_keys
-        values += more_values
-        size += sum(map(len, more_keys)) + sum(map(len, more_values))
-        if len(keys) >= BATCH or size >= BATCH_SIZE:
-            yield keys, values
-            keys, values, size = [], [], 0
-    if keys:
-        yield keys, values
 
 
 def decode_batch(

@@ -8,6 +8,7 @@ import pytest
 
 from lakecli.base.model import Entry
 from lakecli.committed.values import encode_entry
+from lakecli.exports import entry_columns
 from lakecli.spark import record_columns
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,11 +53,10 @@ def test_batches_decode_without_pandas() -> None:
 
 
 def test_records_wait_until_they_are_many_or_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_columns, "BATCH", 3)
-    monkeypatch.setattr(record_columns, "BATCH_SIZE", 10)
+    monkeypatch.setattr(entry_columns, "BATCH_SIZE", 10)
 
     def sizes(*blocks: tuple[list[bytes], list[bytes]]) -> list[int]:
-        return [len(keys) for keys, _ in record_columns.batched(blocks)]
+        return [len(keys) for keys, _ in entry_columns.batched(blocks, rows=3)]
 
     one = ([b"a"], [b"b"])
     assert sizes() == []
