@@ -5,6 +5,7 @@ A part, and the `Job` that all parts share, are sent to executors, so they consi
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from posixpath import normpath
 from threading import Lock
@@ -19,7 +20,7 @@ from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
-from lakecli.exports.target import WHOLE, BucketTarget, DirectoryTarget, ExportItem, open_target
+from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
@@ -221,11 +222,8 @@ def export_part(part: ExportPart, *, job: Job, hands: Hands | None = None) -> Ex
     if hands is None:
         hands = Hands(job.location.store(), job.location.trees())
     worker = _Export(job, hands)
-    try:
+    with closing(worker.target):
         worker.run(part)
-    finally:
-        if isinstance(worker.target, DirectoryTarget):
-            worker.target.close()
     return worker.outcome
 
 

@@ -270,6 +270,9 @@ class BucketTarget:
         """Delete an object."""
         self.store.delete([self._key(item)])
 
+    def close(self) -> None:
+        """Do nothing: a bucket need not be closed."""
+
     def _key(self, item: ExportItem) -> str:
         if len(item.name) > self._room:
             raise UsageError(f"its key would be longer than {_MAX_KEY} bytes")
