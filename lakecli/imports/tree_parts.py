@@ -11,15 +11,14 @@ same parts: each part consists of consecutive ranges of a lakeFS tree.
 """
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import blake3_of
 from lakecli.base.model import MetarangeId
-from lakecli.committed.metaranges import Metarange, is_ours, iter_runs
+from lakecli.committed.metaranges import Metarange, RangeRecord, is_ours, iter_runs
 from lakecli.committed.splitter import Splitter, key_number
 from lakecli.committed.tree_store import RebuiltTrees, TreeStore
 from lakecli.committed.writer import TreeWriter, canonical, find_canonical
@@ -27,6 +26,7 @@ from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.errors import Refused
 from lakecli.repository.contract import Repository
 from lakecli.sstable.block import Run
+from lakecli.stores.streams import groups_of
 
 
 class Whole(NamedTuple):
@@ -43,48 +43,45 @@ class Records(NamedTuple):
     values: list[bytes]
 
 
-@dataclass
 class BaseSlice:
     """A walk over the records of a tree from `low` up to `high`."""
 
-    _trees: TreeStore
-    _tree: Metarange
-    _low: bytes
-    _high: bytes | None
-
-    def __post_init__(self) -> None:
-        self._next = self._tree.find(self._low)
+    def __init__(self, trees: TreeStore, tree: Metarange, low: bytes, high: bytes | None) -> None:
+        self._trees = trees
+        self._tree = tree
+        self._low, self._high = low, high
+        self._next = tree.find(low)
+        self._opened: RangeRecord | None = None
+        self._runs: Iterator[Run] = iter(())
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
-        self._at = 0
-        self._runs: Iterator[Run] | None = None
-        self._max_key = b""
 
     def before(self, limit: bytes | None) -> Iterator[Whole | Records]:
         """Yield the records before `limit`, or all remaining records, and move past them."""
         if limit is None or (self._high is not None and limit > self._high):
             limit = self._high
         while True:
-            if self._at < len(self._keys):
-                start = self._at
-                end = len(self._keys) if limit is None else bisect_left(self._keys, limit, start)
-                self._at = end
-                if end > start:
-                    yield Records(self._keys[start:end], self._values[start:end])
-                if end < len(self._keys):
+            if self._keys:
+                end = len(self._keys) if limit is None else bisect_left(self._keys, limit)
+                records = Records(self._keys[:end], self._values[:end])
+                del self._keys[:end], self._values[:end]
+                if end:
+                    yield records
+                if self._keys:
                     return
-            if self._load_run():
-                continue
-            if self._next >= len(self._tree):
+            elif self._opened is not None:
+                self._load_run()
+            elif self._next == len(self._tree):
                 return
-            record = self._tree.record(self._next)
-            if limit is not None and record.min_key >= limit:
-                return
-            if record.min_key >= self._low and (limit is None or record.max_key < limit):
-                self._next += 1
-                yield Whole(self._next - 1, record.count)
             else:
-                self._open()
+                record = self._tree.record(self._next)
+                if limit is not None and record.min_key >= limit:
+                    return
+                if record.min_key >= self._low and (limit is None or record.max_key < limit):
+                    self._next += 1
+                    yield Whole(self._next - 1, record.count)
+                else:
+                    self._open(record)
 
     def horizon(self, key: bytes) -> bytes | None:
         """Return the end of the range, or of the gap between two ranges, that contains `key`.
@@ -94,12 +91,13 @@ class BaseSlice:
         Returns:
             The first path after the range or gap; ``None`` if nothing follows.
         """
-        if self._runs is None and self._next < len(self._tree):
-            first = self._tree.record(self._next).min_key
-            if first > key:
-                return first if self._high is None or first < self._high else None
-            self._open()
-        return None if self._runs is None else self._max_key + b"\0"
+        if self._opened is None and self._next < len(self._tree):
+            record = self._tree.record(self._next)
+            if record.min_key > key:
+                is_last = self._high is not None and record.min_key >= self._high
+                return None if is_last else record.min_key
+            self._open(record)
+        return None if self._opened is None else self._opened.max_key + b"\0"
 
     def read(self, position: int) -> Iterator[Records]:
         """Yield the records of a range that `before` yielded as `Whole`."""
@@ -107,25 +105,19 @@ class BaseSlice:
         for run in iter_runs(self._trees.table(record), record):
             yield Records(run.keys, run.values)
 
-    def _open(self) -> None:
-        record = self._tree.record(self._next)
+    def _open(self, record: RangeRecord) -> None:
+        self._opened = record
         self._runs = iter_runs(self._trees.table(record), record)
-        self._max_key = record.max_key
         self._next += 1
 
-    def _load_run(self) -> bool:
-        """Load the next blocks of the open range; return ``False`` at the end of the range."""
-        while self._runs is not None:
-            run = next(self._runs, None)
-            if run is None:
-                self._runs = None
-                break
-            if run.keys[-1] >= self._low:
-                self._keys, self._values = run.keys, run.values
-                self._at = bisect_left(run.keys, self._low)
-                return True
-        self._keys, self._values, self._at = [], [], 0
-        return False
+    def _load_run(self) -> None:
+        """Load the next blocks of the open range, without the records before `low`."""
+        run = next(self._runs, None)
+        if run is None:
+            self._opened = None
+        else:
+            start = bisect_left(run.keys, self._low)
+            self._keys, self._values = run.keys[start:], run.values[start:]
 
 
 class Cut(NamedTuple):
@@ -160,8 +152,8 @@ class PartWriter:
         self._has_cut = False
         self._head_keys: list[bytes] = []
         self._head_values: list[bytes] = []
-        self._recent: deque[tuple[list[bytes], list[bytes]]] = deque()
-        self._recent_count = 0
+        self._open_keys: list[bytes] = []
+        self._open_values: list[bytes] = []
 
     def add(self, keys: list[bytes], values: list[bytes]) -> None:
         """Add records to the part, in ascending order of their keys."""
@@ -170,11 +162,9 @@ class PartWriter:
             self._head_keys += keys[:end]
             self._head_values += values[:end]
             keys, values = keys[end:], values[end:]
-        if not keys:
-            return
         self._writer.add_many(keys, values)
-        self._recent.append((keys, values))
-        self._recent_count += len(keys)
+        self._open_keys += keys
+        self._open_values += values
         self._forget()
 
     def add_range(self, base: BaseSlice, whole: Whole) -> None:
@@ -193,10 +183,8 @@ class PartWriter:
     def finish(self) -> Cut:
         """Make the ranges durable and return the result of the part."""
         ranges = self._writer.finish_ranges()
-        keys = [key for keys, _ in self._recent for key in keys]
-        values = [value for _, values in self._recent for value in values]
-        start = len(keys) - self._writer.open_entries
-        return Cut(self._head_keys, self._head_values, *ranges, keys[start:], values[start:])
+        heads = self._head_keys, self._head_values
+        return Cut(*heads, *ranges, self._open_keys, self._open_values)
 
     def _find_cut(self, keys: list[bytes]) -> int:
         """Return the position after the first key that always ends a range, or after all keys."""
@@ -209,9 +197,8 @@ class PartWriter:
 
     def _forget(self) -> None:
         """Drop kept records that are in finished ranges now."""
-        needed = self._writer.open_entries
-        while self._recent and self._recent_count - len(self._recent[0][0]) >= needed:
-            self._recent_count -= len(self._recent.popleft()[0])
+        finished = len(self._open_keys) - self._writer.open_entries
+        del self._open_keys[:finished], self._open_values[:finished]
 
 
 def join_parts(
@@ -227,46 +214,34 @@ def join_parts(
         The ID of the tree, which is durable.
     """
     writer = TreeWriter(trees, bases=(base,))
-    _copy_before(trees, writer, base, low)
+    position = base.find(low)
+    writer.copy_ranges(base, 0, position, more=True)
+    if position < len(base) and base.record(position).min_key < low:
+        _copy_records(trees, writer, base.record(position), b"", low)
     for cut in cuts:
         writer.add_many(cut.head_keys, cut.head_values)
         writer.take_ranges(cut.range_keys, cut.range_values)
         writer.add_many(cut.tail_keys, cut.tail_values)
     if high is not None:
-        _copy_from(trees, writer, base, high)
+        position = base.find(high)
+        if position < len(base) and base.record(position).min_key < high:
+            _copy_records(trees, writer, base.record(position), high, None)
+            position += 1
+        writer.copy_ranges(base, position, len(base), more=False)
     return writer.finish()
 
 
-def _copy_before(trees: TreeStore, writer: TreeWriter, base: Metarange, low: bytes) -> None:
-    """Copy the records of the base before a path."""
-    position = base.find(low)
-    if position:
-        writer.copy_ranges(base, 0, position, more=True)
-    if position == len(base) or base.record(position).min_key >= low:
-        return
-    record = base.record(position)
+def _copy_records(
+    trees: TreeStore, writer: TreeWriter, record: RangeRecord, start: bytes, stop: bytes | None
+) -> None:
+    """Copy the records of a range from `start` up to `stop`."""
     table = trees.table(record)
     verbatim = is_ours(table)
     for run in iter_runs(table, record):
-        end = bisect_left(run.keys, low)
-        writer.add_run(run, 0, end, verbatim=verbatim)
+        end = len(run.keys) if stop is None else bisect_left(run.keys, stop)
+        writer.add_run(run, bisect_left(run.keys, start), end, verbatim=verbatim)
         if end < len(run.keys):
             return
-
-
-def _copy_from(trees: TreeStore, writer: TreeWriter, base: Metarange, high: bytes) -> None:
-    """Copy the records of the base at and after a path."""
-    position = base.find(high)
-    if position == len(base):
-        return
-    record = base.record(position)
-    if record.min_key < high:
-        table = trees.table(record)
-        verbatim = is_ours(table)
-        for run in iter_runs(table, record):
-            writer.add_run(run, bisect_left(run.keys, high), verbatim=verbatim)
-        position += 1
-    writer.copy_ranges(base, position, len(base), more=False)
 
 
 PART_ENTRIES: Final = 1_000_000
@@ -304,39 +279,32 @@ def rebuild_heads(repository: Repository, runner: Runner) -> int:
             "hold what is rebuilt",
             hint="rebuild in one process, or clone the repository by a take-over",
         )
-    remembered = trees.rebuilt
-    assert remembered is not None
+    known = trees.rebuilt
+    assert known is not None
     for tree in foreign:
         if not trees.cuts_as(find_canonical(trees, tree.id)):
-            _rebuild(repository, tree, runner, remembered)
+            _rebuild(repository, tree, runner, known)
     return len(foreign)
 
 
-def _rebuild(
-    repository: Repository, tree: Metarange, runner: Runner, remembered: RebuiltTrees
-) -> None:
+def _rebuild(repository: Repository, tree: Metarange, runner: Runner, known: RebuiltTrees) -> None:
     task = partial(cut_ranges, location=StoreLocation.of(repository))
     cuts: dict[int, Cut] = {}
     entries = sum(record.count for record in tree.records())
-    with remembered.show(entries) as progress:
+    with known.show(entries) as progress:
         for part, cut in runner.run(task, _parts(tree)):
             cuts[part.first] = cut
             positions = range(part.first, part.last)
             progress.advance(items=sum(tree.record(each).count for each in positions))
         ordered = (cuts[first] for first in sorted(cuts))
         made = join_parts(repository.trees, tree, ordered, low=b"", high=None)
-    remembered.put(tree.id, made)
+    known.put(tree.id, made)
 
 
 def _parts(tree: Metarange) -> Iterator[RangesPart]:
-    first = entries = 0
-    for position, record in enumerate(tree.records()):
-        entries += record.count
-        if entries >= PART_ENTRIES:
-            yield RangesPart(tree.id, first, position + 1)
-            first, entries = position + 1, 0
-    if first < len(tree):
-        yield RangesPart(tree.id, first, len(tree))
+    counts = ((position, record.count) for position, record in enumerate(tree.records()))
+    for group in groups_of(counts, itemgetter(1), most=PART_ENTRIES):
+        yield RangesPart(tree.id, group[0][0], group[-1][0] + 1)
 
 
 def cut_ranges(part: RangesPart, *, location: StoreLocation) -> Cut:
