@@ -207,10 +207,8 @@ def check_outside(repository: Repository, uri: str) -> None:
     if (other + "/").startswith(own + "/"):
         raise inside_error(uri, repository.record.storage_namespace)
     if (own + "/").startswith(other + "/"):
-        raise Refused(
-            f"the source {uri} contains the repository's own namespace {own}",
-            hint="import a prefix that does not contain it",
-        )
+        hint = "import a prefix that does not contain it"
+        raise Refused(f"the source {uri} contains the repository's own namespace {own}", hint=hint)
 
 
 def _real(uri: str) -> str:

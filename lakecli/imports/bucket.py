@@ -19,6 +19,7 @@ from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPar
 from lakecli.repository.reading.addresses import pinned_bytes, unpinned_bytes
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ObjectInfo, ObjectStore, key_bytes
+from lakecli.stores.streams import batches, groups_of
 
 FIRST_PAGES: Final = 8_000
 """A listing with at most this many keys is not divided."""
@@ -127,19 +128,14 @@ def _divide_on_executor(
 
 def merged(pieces: Sequence[KeyRange]) -> list[KeyRange]:
     """Join neighbouring pieces that together have few keys."""
-    found: list[KeyRange] = []
-    for piece in pieces:
-        last = found[-1] if found else None
-        if (
-            last is not None
-            and last.keys is not None
-            and piece.keys is not None
-            and last.keys + piece.keys <= KEYS_PER_PIECE
-        ):
-            found[-1] = KeyRange(last.low, piece.high, last.keys + piece.keys)
-        else:
-            found.append(piece)
-    return found
+
+    def size_of(piece: KeyRange) -> int:
+        return KEYS_PER_PIECE + 1 if piece.keys is None else piece.keys  # a large piece stays alone
+
+    return [
+        KeyRange(group[0].low, group[-1].high, sum(map(size_of, group))) if group[1:] else group[0]
+        for group in groups_of(pieces, size_of, most=KEYS_PER_PIECE)
+    ]
 
 
 LISTING_PARTS: Final = 64
@@ -208,7 +204,7 @@ class ListingSource(NamedTuple):
         found = list_between(store, self.low, self.high, pins=task.pins)
         # The prefix itself may be an object: consoles create such objects for folders.
         named = (item for item in found if item[0].key)
-        while listed := list(islice(named, ROWS_AT_ONCE)):
+        for listed in batches(named, ROWS_AT_ONCE):
             page, versions = zip(*listed, strict=True)
             keys = [key_bytes(info.key) for info in page]
             if task.pins:

@@ -85,11 +85,9 @@ def part_file(directory: str, number: int) -> str:
     return f"{directory}/{number:012}"
 
 
-def take_pieces(
-    pieces: Iterable[Any], directory: str, number: int, scratch: Scratch | None
-) -> None:
+def take_pieces(pieces: Iterable[Any], place: str, number: int, scratch: Scratch | None) -> None:
     """Write the pieces of a part to its file; raise `IntegrityError` if one is lost or damaged."""
-    with Path(part_file(directory, number)).open("w", encoding="ascii") as file:
+    with Path(part_file(place, number)).open("w", encoding="ascii") as file:
         for piece in pieces:
             file.writelines(map(_line, take_value(scratch, piece)))
 

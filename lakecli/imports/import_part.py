@@ -146,10 +146,8 @@ def import_rows(
         last = chunk.keys[-1]
         chunk = verifier.checked(addresses.checked(chunk))
         if copier is None:
-            columns = Columns(
-                chunk.addresses, chunk.sizes, chunk.checksums, chunk.seconds, chunk.content_types
-            )
-            values = encode_external(columns)
+            columns = chunk.addresses, chunk.sizes, chunk.checksums, chunk.seconds
+            values = encode_external(Columns(*columns, chunk.content_types))
             tell(len(chunk), 0)
         else:
             chunk, values = copier.copy(chunk)

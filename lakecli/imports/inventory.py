@@ -26,15 +26,16 @@ _MANIFEST: Final = Record(
         "files": list_of(_FILE.read, _MAX_MANIFEST_SIZE),
     }
 )
-_IN_PARQUET: Final = {
-    "Bucket": "bucket",
-    "Key": "key",
-    "Size": "size",
-    "LastModifiedDate": "last_modified_date",
-    "ETag": "e_tag",
-    "IsLatest": "is_latest",
-    "IsDeleteMarker": "is_delete_marker",
+_COLUMNS: Final = {
+    "Bucket": ("bucket", "bucket"),
+    "Key": ("path", "key"),
+    "Size": ("size", "size"),
+    "LastModifiedDate": ("mtime", "last_modified_date"),
+    "ETag": ("checksum", "e_tag"),
+    "IsLatest": ("latest", "is_latest"),
+    "IsDeleteMarker": ("deleted", "is_delete_marker"),
 }
+"""For each field of an inventory: the field of `Layout`, and the name of the column in Parquet."""
 
 
 def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
@@ -62,9 +63,8 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     kind, names = found["fileFormat"], found["fileSchema"]
     bucket = found["destinationBucket"].rpartition(":")[2]  # the name at the end of an ARN
     if kind not in ("CSV", "Parquet"):
-        raise Unsupported(
-            f"an inventory in {kind}", hint="have S3 write the inventory as Parquet or CSV"
-        )
+        hint = "have S3 write the inventory as Parquet or CSV"
+        raise Unsupported(f"an inventory in {kind}", hint=hint)
     is_csv = kind == "CSV"
     if found["files"] and not is_csv:
         check_arrow(uri)
@@ -81,11 +81,8 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
 
 def _parquet_columns(schema: str) -> list[str]:
     """Return the known fields of a Parquet schema in message type notation."""
-    return [
-        field
-        for field, name in _IN_PARQUET.items()
-        if f" {name};" in schema or f" {name} " in schema
-    ]
+    words = schema.replace(";", " ").split()
+    return [field for field, (_, name) in _COLUMNS.items() if name in words]
 
 
 def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
@@ -96,23 +93,12 @@ def _layout(fields: Sequence[str], *, is_csv: bool) -> Layout:
             hint="add it to the inventory's optional fields in S3",
         )
 
-    def name(field: str) -> str:
-        if field not in fields:
-            return ""
-        return field if is_csv else _IN_PARQUET[field]
-
-    return Layout(
-        path=name("Key"),
-        address="",
-        size=name("Size"),
-        checksum=name("ETag"),
-        mtime=name("LastModifiedDate"),
-        bucket=name("Bucket"),
-        latest=name("IsLatest"),
-        deleted=name("IsDeleteMarker"),
-        is_quoted=is_csv,
-        scheme="s3",
-    )
+    names = {
+        name: field if is_csv else in_parquet
+        for field, (name, in_parquet) in _COLUMNS.items()
+        if field in fields
+    }
+    return Layout(**{"address": "", **names}, is_quoted=is_csv, scheme="s3")
 
 
 def _place(manifest: str, bucket: str, key: str) -> str:

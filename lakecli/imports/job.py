@@ -15,21 +15,12 @@ from lakecli.committed.scan import scan
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, account_of
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import ConflictError, NothingToDo, Refused, UsageError
-from lakecli.imports import report, sorting
+from lakecli.imports import model, report, sorting
 from lakecli.imports.address_checks import choose, names_version
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.dry_run import iter_steps
 from lakecli.imports.import_part import import_item
 from lakecli.imports.manifest import Manifest
-from lakecli.imports.model import (
-    Choice,
-    DryRunOutput,
-    ImportedPart,
-    ImportPart,
-    NotSorted,
-    NumberedPart,
-    Task,
-)
 from lakecli.imports.sources import DirectorySource, ImportSource, check_pinnable, roots_of
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS, Draft, clean_attempt, kept_moving
 from lakecli.repository.contract import Repository
@@ -48,7 +39,7 @@ _SHOWN: Final = 10
 _LOOKED_AT: Final = 1_000
 """Number of entries below a destination that are searched for versions."""
 
-Results = Iterator[tuple[NumberedPart, ImportedPart | None]]
+Results = Iterator[tuple[model.NumberedPart, model.ImportedPart | None]]
 
 
 class NothingToImport(NothingToDo):
@@ -78,9 +69,8 @@ def destination(path: bytes | None) -> tuple[bytes, bytes | None]:
     prefix = (path or b"").rstrip(b"/")
     if not prefix:
         if path:
-            raise UsageError(
-                "the destination path consists of slashes only", hint="leave the path out"
-            )
+            hint = "leave the path out"
+            raise UsageError("the destination path consists of slashes only", hint=hint)
         return b"", None
     return prefix + b"/", prefix + b"0"  # the byte after the slash
 
@@ -203,8 +193,10 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._prefix, self._high = destination(self._path)
-        self._planned: list[ImportPart] = []
-        self._import: Callable[[Task, list[NumberedPart]], Results] = self._import_again
+        self._planned: list[model.ImportPart] = []
+        self._import: Callable[[model.Task, list[model.NumberedPart]], Results] = (
+            lambda task, items: self._runner.run(partial(import_item, task), iter(items))
+        )
         source, options = self._source, self._options
         namespace = self._repository.record.storage_namespace
         if isinstance(source, DirectorySource) and not options.copies and not is_local(namespace):
@@ -224,14 +216,14 @@ class _Run:
         pins = options.pins or (options.pins is None and self._has_pins(base))
         if pins:
             check_pinnable(source, account_of(self._repository))
-        runtime, choice = self._repository.lake.runtime, Choice()
+        runtime, choice = self._repository.lake.runtime, model.Choice()
         if isinstance(source, Manifest):
             if rows := source.known_rows():
                 options.progress.expect(items=rows)
             if not options.copies:
                 choice = choose(options.verify, source.size, runtime.new_id())
         now = runtime.now()
-        task = Task(
+        task = model.Task(
             location=StoreLocation.of(self._repository),
             base=base,
             prefix=self._prefix,
@@ -251,7 +243,7 @@ class _Run:
         done = report.FinishedParts(self._repository, task, self._high, journal, lists_to)
         try:
             self._run(done, source.plan(task, runner, self._high))
-        except NotSorted:
+        except model.NotSorted:
             if not isinstance(source, Manifest):
                 raise
             done.reset()
@@ -289,7 +281,7 @@ class _Run:
             done = self.all_parts(base)
             done.report.resumed = resumed
             return done
-        items = [NumberedPart(number, self._planned[number]) for number in numbers]
+        items = [model.NumberedPart(number, self._planned[number]) for number in numbers]
         for item, result in self._import(done.task, items):
             done.take(item, result)
             self._repository.lake.runtime.on_step("part")
@@ -349,12 +341,13 @@ class _Run:
             hint="if that is not meant, check the source and undo the import",
         )
 
-    def _listing(self, directory: str) -> DryRunOutput:
+    def _listing(self, directory: str) -> model.DryRunOutput:
         """Return where the parts of a dry run list their paths."""
         runner = self._runner
-        return DryRunOutput("", runner.scratch) if _is_cluster(runner) else DryRunOutput(directory)
+        scratch = runner.scratch if _is_cluster(runner) else None
+        return model.DryRunOutput("" if _is_cluster(runner) else directory, scratch)
 
-    def _run(self, done: report.FinishedParts, parts: Iterator[ImportPart]) -> None:
+    def _run(self, done: report.FinishedParts, parts: model.Parts) -> None:
         """Have the runner import the parts of a sorted source."""
         runner = self._runner
         total = 0
@@ -379,20 +372,14 @@ class _Run:
         """Have Spark sort a manifest and import its objects."""
         task = done.task
         portions = sorting.portions_of(source)
-        bounds = sorting.find_bounds(
-            runner, source, portions, kept=done.journal.directory / sorting.INTERVALS
-        )
+        kept = done.journal.directory / sorting.INTERVALS
+        bounds = sorting.find_bounds(runner, source, portions, kept=kept)
         parts = list(sorting.intervals_of(source, bounds, task.prefix, self._high))
         self._planned = parts
         items = list(done.items(iter(parts)))
-        self._import = lambda task, items: sorting.import_shuffled(
-            runner, task, portions, parts, items
-        )
+        self._import = partial(sorting.import_shuffled, runner, portions, parts)
         results = self._import(task, items)
         self._take(done, results, len(parts), report.ShownProgress(self._options.progress))
-
-    def _import_again(self, task: Task, items: list[NumberedPart]) -> Results:
-        return self._runner.run(partial(import_item, task), iter(items))
 
     def _take(
         self, done: report.FinishedParts, results: Results, total: int, shown: report.ShownProgress
@@ -415,7 +402,7 @@ class _Run:
                 if self._options.copies and result is not None:  # otherwise no bytes are copied
                     size += result.tally.size
                 shown.reach(items=done.report.tally.objects, size=size, parts=parts)
-        except NotSorted:
+        except model.NotSorted:
             progress.expect(parts=-total)
             shown.take_back()
             raise

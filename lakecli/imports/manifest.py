@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BufferedReader
 from itertools import chain, islice, pairwise, product
+from operator import attrgetter
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, BinaryIO, Final, NamedTuple, cast
@@ -30,23 +31,11 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 from lakecli.base.model import NO_ACCOUNT, Account
 from lakecli.engine.runner import Runner, open_by_uri
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError, install_command
-from lakecli.imports import model
-from lakecli.imports.manifest_rows import (
-    MAX_TEXT_SIZE,
-    BadValue,
-    Layout,
-    check_dictionaries,
-    csv_names,
-    csv_records,
-    json_names,
-    json_records,
-    keys_of,
-    rows_of_parquet,
-    rows_of_records,
-)
+from lakecli.imports import manifest_rows, model
+from lakecli.imports.manifest_rows import MAX_TEXT_SIZE, BadValue, Layout
 from lakecli.repository.reading.addresses import split_address
+from lakecli.stores import streams
 from lakecli.stores.contract import ObjectInfo, ObjectStore
-from lakecli.stores.streams import Seekable
 
 PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
@@ -117,22 +106,24 @@ class ManifestPiece(NamedTuple):
             before = 0
             for batch in self._batches(self.layout.columns()):
                 try:
-                    yield rows_of_parquet(batch, self.layout, now=now)
+                    yield manifest_rows.rows_of_parquet(batch, self.layout, now=now)
                 except BadValue as error:
                     row = f"row {before + error.at + 1} of row group {self.groups[0]}"
                     raise IntegrityError(f"{row}: {error.message}", hint=error.hint) from error
                 before += batch.num_rows
             return
         with opened(self.file) as stream:
-            is_csv = self.file.kind == CSV
-            found = csv_records(stream, self.file.names) if is_csv else json_records(stream)
-            yield from rows_of_records(found, self.layout, now=now)
+            if self.file.kind == CSV:
+                found = manifest_rows.csv_records(stream, self.file.names)
+            else:
+                found = manifest_rows.json_records(stream)
+            yield from manifest_rows.rows_of_records(found, self.layout, now=now)
 
     def iter_keys(self) -> Iterator[list[bytes]]:
         """Yield the keys of the rows; for Parquet, also of old versions and delete markers."""
         if self.file.kind == PARQUET:
             for batch in self._batches([self.layout.path]):
-                yield keys_of(batch, self.layout)
+                yield manifest_rows.keys_of(batch, self.layout)
         else:
             yield from (rows.keys for rows in self.rows(0))
 
@@ -140,12 +131,11 @@ class ManifestPiece(NamedTuple):
         from pyarrow.parquet import ParquetFile
 
         with opened(self.file) as stream:
-            plain = ParquetFile(stream, pre_buffer=False)
+            open_parquet = partial(ParquetFile, stream, pre_buffer=False)
+            plain = open_parquet()
             leaves = {plain.schema.column(at).path for at in range(len(plain.schema))}
             flat = [name for name in columns if name in leaves]  # nested columns are refused later
-            looked = ParquetFile(
-                stream, metadata=plain.metadata, pre_buffer=False, read_dictionary=flat
-            )
+            looked = open_parquet(metadata=plain.metadata, read_dictionary=flat)
             for number, name in product(self.groups, flat):
                 _check_dictionary(looked, number, name, self.file.uri)
             yield from plain.iter_batches(model.ROWS_AT_ONCE, list(self.groups), columns)
@@ -162,7 +152,7 @@ def _check_dictionary(parquet: Any, group: int, column: str, uri: str) -> None: 
     """
     try:
         for batch in islice(parquet.iter_batches(1, [group], [column]), 1):
-            check_dictionaries(batch)
+            manifest_rows.check_dictionaries(batch)
     except OSError as error:
         # Arrow cannot return delta-encoded values as a dictionary. If the file is damaged, reading
         # its rows fails, too.
@@ -222,9 +212,7 @@ class Manifest(NamedTuple):
             return [(group.piece, group.rows) for group in groups_of(self.files, self.layout)]
         return [(ManifestPiece(file, self.layout), file.rows) for file in self.files]
 
-    def plan(
-        self, task: model.Task, runner: Runner, high: bytes | None
-    ) -> Iterator[model.ImportPart]:
+    def plan(self, task: model.Task, runner: Runner, high: bytes | None) -> model.Parts:
         """Yield the parts that cover all keys from the prefix up to `high`, in order.
 
         Raises:
@@ -298,25 +286,17 @@ def _bytes(value: str | bytes) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def plan_groups(
-    groups: Sequence[RowGroup], prefix: bytes, high: bytes | None
-) -> Iterator[model.ImportPart]:
+def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> model.Parts:
     """Yield parts of consecutive row groups; raise `NotSorted` if the groups are not in order."""
     groups = [group for group in groups if group.rows]
     for group, following in pairwise(groups):
         if group.last is None or following.first is None or group.last >= following.first:
             raise model.NotSorted("the row groups are not sorted by key")
-    low = prefix
-    taken: list[ManifestPiece] = []
-    count = 0
-    for group in groups:
-        if count and count + group.rows > ROWS_PER_PART:
-            assert group.first is not None  # there are several groups
-            yield model.ImportPart(low, prefix + group.first, PiecesSource(tuple(taken)))
-            low, taken, count = prefix + group.first, [], 0
-        taken.append(group.piece)
-        count += group.rows
-    yield model.ImportPart(low, high, PiecesSource(tuple(taken)))
+    parts = list(streams.groups_of(groups, attrgetter("rows"), most=ROWS_PER_PART)) or [[]]
+    starts = [prefix + (part[0].first or b"") for part in parts[1:]]
+    for part, low, end in zip(parts, [prefix, *starts], [*starts, high], strict=True):
+        pieces = tuple(group.piece for group in part)
+        yield model.ImportPart(low, end, PiecesSource(pieces))
 
 
 def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
@@ -328,9 +308,8 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
         Unsupported: the files are in Parquet, and Arrow is not installed.
     """
     if not files:
-        raise UsageError(
-            f"no manifest at {uri}", hint="name a file or directory of Parquet, CSV or JSON lines"
-        )
+        hint = "name a file or directory of Parquet, CSV or JSON lines"
+        raise UsageError(f"no manifest at {uri}", hint=hint)
     first = files[0]
     if first.kind == PARQUET:
         check_arrow(first.uri)
@@ -339,8 +318,10 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
             from pyarrow.parquet import ParquetFile
 
             names = ParquetFile(stream).schema_arrow.names
+        elif first.kind == CSV:
+            names = manifest_rows.csv_names(stream)
         else:
-            names = csv_names(stream) if first.kind == CSV else json_names(stream)
+            names = manifest_rows.json_names(stream)
     return Manifest(tuple(files), layout_of(names, first.uri))
 
 
@@ -461,7 +442,7 @@ def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
     return BufferedReader(_RangedReads(store, key), READ_AHEAD)
 
 
-class _RangedReads(Seekable):
+class _RangedReads(streams.Seekable):
     """An object that is read with ranged requests."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:

@@ -84,10 +84,8 @@ class BadValue(IntegrityError):
 
 
 def _too_long(size: int, column: str) -> BadValue:
-    return BadValue(
-        f"column {column!r} has a text of {size:,} bytes",
-        hint=f"a path has at most {MAX_PATH_SIZE:,} bytes, any text {MAX_TEXT_SIZE:,}",
-    )
+    hint = f"a path has at most {MAX_PATH_SIZE:,} bytes, any text {MAX_TEXT_SIZE:,}"
+    return BadValue(f"column {column!r} has a text of {size:,} bytes", hint=hint)
 
 
 def parse_text(value: object, column: str) -> bytes:
@@ -101,10 +99,8 @@ def parse_text(value: object, column: str) -> bytes:
         if len(found) > MAX_TEXT_SIZE:
             raise _too_long(len(found), column)
         return found
-    raise BadValue(
-        f"column {column!r} does not contain text: {str(value)[:40]!a}",
-        hint="paths, addresses, checksums and content types are texts",
-    )
+    hint = "paths, addresses, checksums and content types are texts"
+    raise BadValue(f"column {column!r} does not contain text: {str(value)[:40]!a}", hint=hint)
 
 
 def parse_size(value: object, column: str) -> int:
@@ -144,19 +140,15 @@ def parse_time(value: object, column: str) -> int:
                 return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not _OLDEST <= number < _AFTER_LAST:  # type: ignore[operator]
-        raise BadValue(
-            f"column {column!r} does not contain times: {str(text)[:40]!a}",
-            hint="give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds",
-        )
+        hint = "give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds"
+        raise BadValue(f"column {column!r} does not contain times: {str(text)[:40]!a}", hint=hint)
     return int(number)  # type: ignore[call-overload,no-any-return]
 
 
 def _check_present(value: object, column: str) -> None:
     if value is None:
-        raise BadValue(
-            f"a value of column {column!r} is missing",
-            hint="every object of a manifest needs all of path, physical_address, size, checksum",
-        )
+        hint = "every object of a manifest needs all of path, physical_address, size, checksum"
+        raise BadValue(f"a value of column {column!r} is missing", hint=hint)
 
 
 def csv_names(stream: BinaryIO) -> list[str]:

@@ -57,9 +57,8 @@ class Rows:
         """Return the rows at some positions, in that order."""
         columns: list[Any] = [[column[at] for at in positions] for column in self.columns()]
         keys, addresses, sizes, checksums, seconds, types = columns
-        return Rows(
-            keys, addresses, sizes, checksums, seconds, types if self.content_types else None
-        )
+        given = types if self.content_types else None
+        return Rows(keys, addresses, sizes, checksums, seconds, given)
 
 
 class ImportFailure(NamedTuple):
@@ -195,6 +194,10 @@ class ImportPart(NamedTuple):
     high: bytes | None
     source: PartSource
     is_live: bool = False
+
+
+Parts = Iterator[ImportPart]
+"""The parts of an import, in the order of their paths."""
 
 
 class NumberedPart(NamedTuple):

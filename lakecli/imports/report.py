@@ -156,7 +156,7 @@ class FinishedParts:
         for listed in Path(self._lists_to).iterdir() if self._lists_to else ():
             listed.unlink()
 
-    def items(self, parts: Iterator[model.ImportPart]) -> Iterator[model.NumberedPart]:
+    def items(self, parts: model.Parts) -> Iterator[model.NumberedPart]:
         """Yield the parts that a runner has to import; reuse finished results of an earlier run."""
         for number, part in enumerate(parts):
             self.report.parts += 1
@@ -246,12 +246,8 @@ class FinishedParts:
         """Write the tree that has all parts, and the base before and after them; return its ID."""
         trees = self._repository.trees
         base = trees.metarange(self.task.base)
-
-        def cuts() -> Iterator[Cut]:
-            for _, stored in sorted(self._stored.items()):
-                yield self._get(stored).cut
-
-        return join_parts(trees, base, cuts(), low=self.task.prefix, high=self._high)
+        cuts = (self._get(self._stored[number]).cut for number in sorted(self._stored))
+        return join_parts(trees, base, cuts, low=self.task.prefix, high=self._high)
 
 
 KEPT_FOR: Final = 12 * 3_600

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,18 +30,11 @@ from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
 from lakecli.engine.spark_joins import RESULT, arrow_batches, frame_by_number, task_number
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
+from lakecli.imports import model
 from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
 from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
-from lakecli.imports.model import (
-    ROWS_AT_ONCE,
-    Failures,
-    ImportedPart,
-    ImportPart,
-    NumberedPart,
-    Rows,
-    Task,
-)
+from lakecli.stores.streams import groups_of
 
 PART_ROWS: Final = 262_144
 """Number of rows of a part on this machine."""
@@ -68,12 +62,12 @@ class SortedSource(NamedTuple):
     keys: tuple[str, str | None]
     origin: str
 
-    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+    def rows(self, task: model.Task, failures: model.Failures) -> Iterator[model.Rows]:
         """Yield the rows in order."""
         del task, failures
         with closing(sqlite3.connect(self.path)) as store:
             found = store.execute(_SELECT, (self.first, self.last))
-            while batch := found.fetchmany(ROWS_AT_ONCE):
+            while batch := found.fetchmany(model.ROWS_AT_ONCE):
                 yield rows_of_tuples(batch)
 
     def identity(self) -> list[Any]:
@@ -81,7 +75,7 @@ class SortedSource(NamedTuple):
         return ["sorted", self.origin, *self.keys]
 
 
-def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> Iterator[ImportPart]:
+def sort_here(source: Manifest, path: Path, task: model.Task, high: bytes | None) -> model.Parts:
     """Sort a manifest on this machine, and yield its parts in order.
 
     Args:
@@ -113,7 +107,7 @@ def sort_here(source: Manifest, path: Path, task: Task, high: bytes | None) -> I
                 following += 1  # all rows of one key are in one part
             last = count if end is None else following - 1
             keys = low.hex(), None if end is None else end.hex()
-            yield ImportPart(
+            yield model.ImportPart(
                 task.prefix + low,
                 high if end is None else task.prefix + end,
                 SortedSource(str(path), first, last, keys, origin),
@@ -146,7 +140,7 @@ class IntervalSource(NamedTuple):
     high: bytes | None
     origin: str
 
-    def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
+    def rows(self, task: model.Task, failures: model.Failures) -> Iterator[model.Rows]:
         """Raise an error: the rows arrive through Spark."""
         raise NotImplementedError
 
@@ -170,16 +164,8 @@ def portions_of(source: Manifest) -> list[Portion]:
     """
     pieces = source.pieces()
     limit = min(ROWS_PER_MAP, max(1, sum(rows for _, rows in pieces) // LEAST_TASKS))
-    portions: list[Portion] = []
-    taken: list[ManifestPiece] = []
-    count = 0
-    for piece, rows in pieces:
-        if taken and count + rows > limit:
-            portions.append(Portion(len(portions), tuple(taken)))
-            taken, count = [], 0
-        taken.append(piece)
-        count += rows
-    return [*portions, Portion(len(portions), tuple(taken))] if taken else portions
+    groups = enumerate(groups_of(pieces, itemgetter(1), most=limit))
+    return [Portion(number, tuple(piece for piece, _ in group)) for number, group in groups]
 
 
 def find_bounds(
@@ -205,12 +191,12 @@ def find_bounds(
 
 def intervals_of(
     source: Manifest, bounds: Sequence[bytes], prefix: bytes, high: bytes | None
-) -> Iterator[ImportPart]:
+) -> model.Parts:
     """Yield the intervals of a manifest, in order."""
     origin = source.origin()
     for low, following in zip([b"", *bounds], [*bounds, None], strict=True):
         ends = high if following is None else prefix + following
-        yield ImportPart(prefix + low, ends, IntervalSource(low, following, origin))
+        yield model.ImportPart(prefix + low, ends, IntervalSource(low, following, origin))
 
 
 def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
@@ -236,11 +222,11 @@ def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
 
 def import_shuffled(
     runner: SparkRunner,
-    task: Task,
     portions: Sequence[Portion],
-    parts: Sequence[ImportPart],
-    items: Sequence[NumberedPart],
-) -> Iterator[tuple[NumberedPart, ImportedPart]]:
+    parts: Sequence[model.ImportPart],
+    task: model.Task,
+    items: Sequence[model.NumberedPart],
+) -> Iterator[tuple[model.NumberedPart, model.ImportedPart]]:
     """Import intervals; yield the result of each interval when it is finished.
 
     Args:
@@ -271,7 +257,7 @@ def import_shuffled(
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
 
-    def job(numbers: list[int]) -> Iterator[tuple[NumberedPart, bytes]]:
+    def job(numbers: list[int]) -> Iterator[tuple[model.NumberedPart, bytes]]:
         for row in runner.context.runJob(results, list, numbers):
             yield by_number[row.number], bytes(row.body)
 
@@ -310,14 +296,18 @@ def _read(
 
 
 def _import(
-    batches: Iterator[Any], *, task: Task, parts: list[ImportPart], scratch: Scratch | None
+    batches: Iterator[Any],
+    *,
+    task: model.Task,
+    parts: list[model.ImportPart],
+    scratch: Scratch | None,
 ) -> Iterator[Any]:
     """Import the interval that a partition contains, on an executor."""
     number = task_number()
 
-    def import_interval(part: ImportPart) -> ImportedPart:
+    def import_interval(part: model.ImportPart) -> model.ImportedPart:
         rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
-        return import_rows(task, NumberedPart(number, part), rows, Failures())
+        return import_rows(task, model.NumberedPart(number, part), rows, model.Failures())
 
     _, result = apply(import_interval, scratch, (number, parts[number]))
     yield from arrow_batches(RESULT, [(number, dump_value(result))])

@@ -5,6 +5,7 @@ The driver walks a directory of this machine, and the parts hash its files.
 
 import os
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Account
@@ -15,6 +16,7 @@ from lakecli.imports.address_checks import check_outside
 from lakecli.imports.bucket import BucketSource
 from lakecli.imports.inventory import SUFFIX, read_inventory
 from lakecli.imports.manifest import KINDS, Manifest, file_at, files_below, kind_of, manifest_of
+from lakecli.imports.manifest_rows import rows_of_tuples
 from lakecli.imports.model import ROWS_AT_ONCE, EmptySource, Failures, ImportPart, Rows, Task
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.addresses import unpinned_bytes
@@ -22,6 +24,7 @@ from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.ingest import look
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, WalkedFile, walk
 from lakecli.stores.capabilities import versions_of
+from lakecli.stores.streams import batches, groups_of
 from lakecli.stores.uri import is_local, parse
 
 
@@ -79,10 +82,8 @@ def check_pinnable(source: ImportSource, account: Account) -> None:
             hint="name the versions in the manifest: s3://BUCKET/KEY?versionId=ID",
         )
     if not isinstance(source, BucketSource):
-        raise Unversioned(
-            "a directory keeps no versions of its files",
-            hint="copy the bytes into the repository instead: `copies=True`",
-        )
+        hint = "copy the bytes into the repository instead: `copies=True`"
+        raise Unversioned("a directory keeps no versions of its files", hint=hint)
     versions_of(open_by_uri(source.uri, account=account)).check_versions()
 
 
@@ -106,10 +107,8 @@ def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest
     if uri.endswith(SUFFIX):
         return read_inventory(uri, account)
     if not kind:
-        raise UsageError(
-            f"the name of the manifest {uri} does not tell its format",
-            hint=f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz",
-        )
+        hint = f"rename it to end in {', '.join(KINDS)}, except for Parquet also with .gz"
+        raise UsageError(f"the name of the manifest {uri} does not tell its format", hint=hint)
     return manifest_of([file], uri)
 
 
@@ -145,10 +144,8 @@ class DirectorySource(NamedTuple):
         """
         del runner
         if not os.path.isdir(self.root):
-            raise NotFound(
-                f"no directory {os.fsdecode(self.root)}",
-                hint="name a directory, a bucket prefix or a manifest",
-            )
+            hint = "name a directory, a bucket prefix or a manifest"
+            raise NotFound(f"no directory {os.fsdecode(self.root)}", hint=hint)
         walked = walk(self.root, self.links)
         if not self.may_be_empty and all(is_own(each.relative) for each in walked):
             raise EmptySource(
@@ -156,21 +153,21 @@ class DirectorySource(NamedTuple):
                 hint="check that the disk is mounted, or allow an empty source: "
                 "`may_be_empty=True`",
             )
-        low = task.prefix
-        files: list[File] = []
-        size = 0
+        size_of, count = attrgetter("size"), FILES_PER_PART
+        groups = groups_of(self._files(), size_of, most=BYTES_PER_PART, count=count)
+        low, files = task.prefix, next(groups, [])
+        for following in groups:
+            end = task.prefix + following[0].name
+            yield ImportPart(low, end, FilesSource(self.root, tuple(files), self.links))
+            low, files = end, following
+        yield ImportPart(low, high, FilesSource(self.root, tuple(files), self.links))
+
+    def _files(self) -> Iterator["File"]:
         for found in walk(self.root, self.links):
             if is_own(found.relative):
                 self.left_out.add(found.relative)
-                continue
-            if len(files) >= FILES_PER_PART or size >= BYTES_PER_PART:
-                following = task.prefix + found.relative
-                yield ImportPart(low, following, FilesSource(self.root, tuple(files), self.links))
-                low, files, size = following, [], 0
-            file = _file(found)
-            files.append(file)
-            size += file.size
-        yield ImportPart(low, high, FilesSource(self.root, tuple(files), self.links))
+            else:
+                yield _file(found)
 
 
 class File(NamedTuple):
@@ -191,9 +188,11 @@ class FilesSource(NamedTuple):
 
     def rows(self, task: Task, failures: Failures) -> Iterator[Rows]:
         """Yield the files as rows; hash each file unless it will be copied."""
+        yield from map(rows_of_tuples, batches(self._rows(task, failures), ROWS_AT_ONCE))
+
+    def _rows(self, task: Task, failures: Failures) -> Iterator[tuple[Any, ...]]:
         opener = FileOpener(self.root, self.links)
         start = b"local://" + self.root.rstrip(b"/") + b"/"
-        rows = Rows([], [], [], [], [])
         for file in self.files:
             problem, checksum, size = file.problem, "", file.size
             if not (task.copies or problem):
@@ -208,16 +207,10 @@ class FilesSource(NamedTuple):
             if problem:
                 failures.add(task.prefix + file.name, problem)
                 continue
-            rows.keys.append(file.name)
             plain = unpinned_bytes(start + file.name)
-            rows.addresses.append(plain if task.copies else self._real(start, file))
-            rows.sizes.append(size)
-            rows.checksums.append(checksum.encode())
-            rows.seconds.append(file.mtime_ns // 1_000_000_000)
-            if len(rows) >= ROWS_AT_ONCE:
-                yield rows
-                rows = Rows([], [], [], [], [])
-        yield rows
+            address = plain if task.copies else self._real(start, file)
+            seconds = file.mtime_ns // 1_000_000_000
+            yield file.name, address, size, checksum.encode(), seconds, b""
 
     def _real(self, start: bytes, file: File) -> bytes:
         """Return the address of a file, with symbolic links resolved.

@@ -19,7 +19,7 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.imports import manifest, sorting
+from lakecli.imports import manifest, manifest_rows, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.manifest_rows import MAX_TEXT_SIZE
@@ -265,7 +265,7 @@ def test_a_row_group_that_is_too_large_for_its_rows_is_not_read(
 ) -> None:
     found = [row_of("a", 1) | {"checksum": "y" * (8 << 20)}]
     source = write_parquet(tmp_path / "x.parquet", found)
-    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    monkeypatch.setattr(manifest_rows, "rows_of_parquet", None)
     with pytest.raises(IntegrityError, match=r"column 'checksum' of row group 0 has .* for 1 rows"):
         run(repository, source)
 
@@ -278,7 +278,7 @@ def test_a_long_text_of_a_dictionary_is_not_repeated_for_each_row(
     longest = "x" * (4 * MAX_TEXT_SIZE)
     row = row_of("a", 1) | {"content_type": "text/csv", column: longest}
     source = write_parquet(tmp_path / "x.parquet", [row] * 64)
-    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    monkeypatch.setattr(manifest_rows, "rows_of_parquet", None)
     with pytest.raises(IntegrityError, match=f"row group 0: .*{column}.* has a text of 65,536"):
         run(repository, source)
 
@@ -295,7 +295,7 @@ def test_a_nested_column_that_is_too_large_for_its_rows_is_not_read(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_parquet(tmp_path / "x.parquet", [row_of("a", 1) | {"path": ["y" * (8 << 20)]}])
-    monkeypatch.setattr(manifest, "rows_of_parquet", None)
+    monkeypatch.setattr(manifest_rows, "rows_of_parquet", None)
     with pytest.raises(IntegrityError, match=r"column 'path.list.element' of row group 0 has"):
         run(repository, source)
 
