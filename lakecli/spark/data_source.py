@@ -17,9 +17,10 @@ queries on the same DataFrame.
 
 import getpass
 import os
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
 from lakecli.engine.errors_as_json import dump_error, load_error
 from lakecli.engine.runner import StoreLocation
+from lakecli.engine.spark_joins import task_number
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.log import LogOptions, log
@@ -50,6 +52,7 @@ from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import opened, told
 from lakecli.spark.target import WriteTarget, batch_of
 from lakecli.spark.write import commit_files
+from lakecli.stores import streams
 
 _OPTIONS: Final = {"path", "home", "what", "diff", "columns", "prefix", "entriesperpartition"}
 
@@ -86,22 +89,21 @@ class LakefsSource(datasource.DataSource):
         _check_options(given)
         self._what = DIFF if given.get("diff") else given.get("what", ENTRIES)
         if self._what not in COLUMNS or (self._what == DIFF and not given.get("diff")):
-            raise UsageError(
-                f"unknown rows: {self._what!r}",
-                hint="what: entries, commits or refs; diff: LEFT...RIGHT",
-            )
+            hint = "what: entries, commits or refs; diff: LEFT...RIGHT"
+            raise UsageError(f"unknown rows: {self._what!r}", hint=hint)
         self._schema = chosen(self._what, given.get("columns", ""))
-        self._share = _positive(given.get("entriesperpartition", ""))
+        share = _positive(given.get("entriesperpartition", ""))
         uri, home, prefix = given["path"], given.get("home", self.home), given.get("prefix", "")
-        self._moment: Any
+        self._reader: Callable[[StructType], DataSourceReader]
         if self._what == ENTRIES:
-            self._moment = take_snapshot(uri, home=home, prefix=prefix)
+            snapshot = take_snapshot(uri, home=home, prefix=prefix)
+            self._reader = partial(EntriesReader, snapshot, entries_per_partition=share)
         elif self._what == DIFF:
-            self._moment = look_at_differences(uri, given["diff"], home=home, prefix=prefix)
-        elif self._what == COMMITS:
-            self._moment = look_at_commits(uri, home)
+            trees = look_at_differences(uri, given["diff"], home=home, prefix=prefix)
+            self._reader = partial(DiffReader, trees, entries_per_partition=share)
         else:
-            self._moment = look_at_refs(uri, home)
+            look = look_at_commits if self._what == COMMITS else look_at_refs
+            self._reader = partial(RecordsReader, look(uri, home))
 
     def _check_opened(self) -> None:
         if error := load_error(self._failure) if self._failure else None:
@@ -127,11 +129,7 @@ class LakefsSource(datasource.DataSource):
         self._check_opened()
         with told():
             check_schema(self._what, schema)
-        if self._what == ENTRIES:
-            return EntriesReader(self._moment, schema, entries_per_partition=self._share)
-        if self._what == DIFF:
-            return DiffReader(self._moment, schema, entries_per_partition=self._share)
-        return RecordsReader(self._moment, schema)
+        return self._reader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:  # noqa: FBT001
         """Return the writer of a table; its options are `WRITE_OPTIONS`."""
@@ -142,10 +140,8 @@ class LakefsSource(datasource.DataSource):
         """Raise `Unsupported`: streams cannot be written, because each batch needs a commit."""
         del schema, overwrite
         with told():
-            raise Unsupported(
-                "the data source writes no streams",
-                hint="write batches by lakecli.spark.write_table in writeStream.foreachBatch(…)",
-            )
+            hint = "write batches by lakecli.spark.write_table in writeStream.foreachBatch(…)"
+            raise Unsupported("the data source writes no streams", hint=hint)
 
 
 def source_class(home: str | None) -> type[LakefsSource]:
@@ -166,10 +162,8 @@ def _check_options(given: Mapping[str, str]) -> None:
         )
     unknown = sorted(set(given) - _OPTIONS)
     if unknown:
-        raise UsageError(
-            f"unknown option {unknown[0]!r} of the data source",
-            hint="columns, diff, entriesPerPartition, home, prefix, what",
-        )
+        hint = "columns, diff, entriesPerPartition, home, prefix, what"
+        raise UsageError(f"unknown option {unknown[0]!r} of the data source", hint=hint)
     if not given.get("path"):
         raise UsageError("no URI to load", hint='.load("lakefs://REPOSITORY/REF/PREFIX")')
 
@@ -178,9 +172,8 @@ def _positive(text: str) -> int:
     if not text:
         return SHARE
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(
-            f"entriesPerPartition is not a positive number: {text!r}", hint="for example 100000"
-        )
+        hint = "for example 100000"
+        raise UsageError(f"entriesPerPartition is not a positive number: {text!r}", hint=hint)
     return int(text)
 
 
@@ -227,8 +220,7 @@ class RecordsReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return partitions with at most `ROWS` rows each."""
-        starts = range(0, len(self.rows), ROWS)
-        return [InputPartition(self.rows[start : start + ROWS]) for start in starts]
+        return list(map(InputPartition, streams.batches(self.rows, ROWS)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
@@ -261,10 +253,8 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
         raise UsageError(f"not two refs: {refs!r}", hint="write LEFT...RIGHT or LEFT..RIGHT")
     parsed = parse(uri, anywhere=True)
     if parsed.ref is not None:
-        raise UsageError(
-            f"the URI has a ref in addition to the two to compare: {uri!r}",
-            hint=f'.option("prefix", …).load("{parsed._replace(ref=None, path=None)}")',
-        )
+        hint = f'.option("prefix", …).load("{parsed._replace(ref=None, path=None)}")'
+        raise UsageError(f"the URI has a ref in addition to the two to compare: {uri!r}", hint=hint)
     window = Window(os.fsencode(prefix), prefix_end(os.fsencode(prefix)))
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
         location = StoreLocation.of(repository)
@@ -301,8 +291,7 @@ class DiffReader(DataSourceReader):
         with told():
             store, (base, left, right) = trees.location.trees(), trees[1:4]
             found = compare(store, base=base, left=left, right=right, start=start, stop=stop)
-            rows = map(_difference_row, found)
-            while batch := list(islice(rows, BATCH)):
+            for batch in streams.batches(map(_difference_row, found), BATCH):
                 yield _batch(schema, batch)
 
 
@@ -394,7 +383,7 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         with told():
             if not self._is_needed:
                 return _Files([])
-            return _Files(self._writer.write_task(self._arranged(iterator)))
+            return _Files(self._writer.write(task_number(), self._arranged(iterator)))
 
     def _arranged(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows sorted by the partition columns, which come first and are converted to text.
@@ -402,15 +391,11 @@ class SourceTableWriter(datasource.DataSourceArrowWriter):
         Spark does not sort rows for data sources in Python, so this method sorts them, in groups of
         about `ROW_GROUP` bytes.
         """
+        by = self._writer.layout.partition_by
         stored = pa.ipc.read_schema(pa.py_buffer(self._writer.layout.schema))
-        waiting: list[pa.RecordBatch] = []
-        for batch in batches:
-            waiting.append(_with_texts(batch, self._writer.layout.partition_by, stored))
-            if sum(each.nbytes for each in waiting) >= ROW_GROUP:
-                yield from _sorted(waiting, len(self._by))
-                waiting = []
-        if waiting:
-            yield from _sorted(waiting, len(self._by))
+        ready = (_with_texts(batch, by, stored) for batch in batches)
+        for group in streams.groups_of(ready, attrgetter("nbytes"), most=ROW_GROUP):
+            yield from _sorted(group, len(by))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the files of the successful tasks."""
@@ -449,15 +434,11 @@ def _sorted(batches: Sequence[pa.RecordBatch], width: int) -> Iterator[pa.Record
 def _check_write_options(options: Mapping[str, str]) -> None:
     unknown = sorted(set(options) - set(WRITE_OPTIONS))
     if unknown:
-        raise UsageError(
-            f"unknown option {unknown[0]!r} of a write",
-            hint=", ".join(sorted(WRITE_OPTIONS.values())),
-        )
+        hint = ", ".join(sorted(WRITE_OPTIONS.values()))
+        raise UsageError(f"unknown option {unknown[0]!r} of a write", hint=hint)
     if options.get("format", "parquet").lower() != "parquet":
-        raise UsageError(
-            f"the data source does not write {options['format']!r}",
-            hint="lakecli.spark.write_table writes CSV and JSON, too",
-        )
+        hint = "lakecli.spark.write_table writes CSV and JSON, too"
+        raise UsageError(f"the data source does not write {options['format']!r}", hint=hint)
     if (merges := options.get("mergeschema", "")).lower() not in {"", "false", "true"}:
         raise UsageError(f"mergeSchema must be true or false, not {merges!r}")
     if not options.get("path"):
@@ -484,10 +465,8 @@ def _mode_of(options: Mapping[str, str], *, overwrite: bool) -> str:
     if dynamic == "static":
         return "overwrite"
     if not options.get("partitionby"):
-        raise UsageError(
-            "partitionOverwriteMode=dynamic needs partition columns",
-            hint='option("partitionBy", "COLUMN")',
-        )
+        hint = 'option("partitionBy", "COLUMN")'
+        raise UsageError("partitionOverwriteMode=dynamic needs partition columns", hint=hint)
     return "overwrite_partitions"
 
 
@@ -496,7 +475,6 @@ def _txn_of(options: Mapping[str, str]) -> Any:  # noqa: ANN401 - `batch_of` che
     if app is None and version is None:
         return None
     if app is None or version is None:
-        raise UsageError(
-            "txnAppId and txnVersion belong together", hint="give both options, or none"
-        )
+        hint = "give both options, or none"
+        raise UsageError("txnAppId and txnVersion belong together", hint=hint)
     return app, int(version) if version.isdecimal() and len(version) < 20 else version  # noqa: PLR2004

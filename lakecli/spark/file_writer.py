@@ -115,9 +115,8 @@ def layout_of(
     by = [name.lower() for name in partition_by]
     for name in by:
         if name not in names or by.count(name) > 1:
-            raise UsageError(
-                f"cannot partition by {name!r}", hint=f"columns: {', '.join(schema.names)}"
-            )
+            hint = f"columns: {', '.join(schema.names)}"
+            raise UsageError(f"cannot partition by {name!r}", hint=hint)
     fields = [field for field in schema.fields if field.name.lower() not in by]
     _check_types([f for f in schema.fields if f not in fields], _NOT_IN_NAMES, "partition by")
     if format == "csv":
@@ -131,9 +130,8 @@ def layout_of(
     compression = given.get("compression", "snappy" if format == "parquet" else "").lower()
     known = _COMPRESSIONS if format == "parquet" else _TEXT_COMPRESSIONS
     if compression not in known:
-        raise UsageError(
-            f"unknown compression {compression!r}", hint=f"one of {', '.join(filter(None, known))}"
-        )
+        hint = f"one of {', '.join(filter(None, known))}"
+        raise UsageError(f"unknown compression {compression!r}", hint=hint)
     if format == "parquet":
         arrow = _stored(StructType(fields), version)
         compression = "none" if compression == "uncompressed" else compression
@@ -162,9 +160,8 @@ def _stored(schema: StructType, version: str) -> pa.Schema:
     try:
         return arrow_schema(schema).with_metadata(metadata)
     except PySparkException as error:
-        raise UsageError(
-            f"cannot write the rows: {error}", hint="cast the column to another type"
-        ) from error
+        hint = "cast the column to another type"
+        raise UsageError(f"cannot write the rows: {error}", hint=hint) from error
 
 
 def _max_rows(text: str) -> int:
@@ -172,9 +169,8 @@ def _max_rows(text: str) -> int:
     try:
         return max(0, int(text))
     except ValueError:
-        raise UsageError(
-            f"maxRecordsPerFile is not a number: {text!r}", hint="for example 1000000"
-        ) from None
+        hint = "for example 1000000"
+        raise UsageError(f"maxRecordsPerFile is not a number: {text!r}", hint=hint) from None
 
 
 def _check_types(fields: Sequence[StructField], kinds: frozenset[str], purpose: str) -> None:
@@ -242,11 +238,7 @@ class TableFileWriter(NamedTuple):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write and upload the rows of this task; yield the uploaded files once durable."""
-        yield from arrow_batches(RESULT, self.write_task(batches))
-
-    def write_task(self, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
-        """Write and upload the rows of this task."""
-        return self.write(task_number(), batches)
+        yield from arrow_batches(RESULT, self.write(task_number(), batches))
 
     def write(self, task: int, batches: Iterator[pa.RecordBatch]) -> list[UploadedFile]:
         """Write and upload rows, which are sorted by the partition columns.

@@ -64,10 +64,8 @@ class SchemaCheck:
         self._columns: list[StructField] = []
         self._fields = [each for each in self.schema.fields if each.name.lower() not in self._by]
         if self._merges and self.format != "parquet":
-            raise UsageError(
-                f"mergeSchema is for Parquet, not for {self.format}",
-                hint='write a new table: mode="overwrite"',
-            )
+            hint = 'write a new table: mode="overwrite"'
+            raise UsageError(f"mergeSchema is for Parquet, not for {self.format}", hint=hint)
 
     def check(self, view: View) -> None:
         """Raise `SchemaMismatch` if the rows do not fit the newest file in a view."""

@@ -65,9 +65,8 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
             repository.addresses.check(entry.physical_address)
             files.append(TableFile.of(name, entry))
     if not files:
-        raise NotFound(
-            f"nothing to read at {uri}", hint="all names begin with '_' or '.', which Spark ignores"
-        )
+        hint = "all names begin with '_' or '.', which Spark ignores"
+        raise NotFound(f"nothing to read at {uri}", hint=hint)
     return files, origin
 
 
@@ -95,10 +94,8 @@ def read_footer(location: StoreLocation, file: TableFile) -> bytes:
     tail = read_piece(location, file, start, file.size - start)
     size = int.from_bytes(tail[-8:-4], "little") + 8
     if not tail.endswith(_MAGIC) or not len(_MAGIC) < size <= file.size - len(_MAGIC):
-        raise UsageError(
-            f"Spark cannot read {file.name}, which is not a Parquet file",
-            hint='a table in CSV or JSON needs its format: read_table(…, format="csv")',
-        )
+        hint = 'a table in CSV or JSON needs its format: read_table(…, format="csv")'
+        raise UsageError(f"Spark cannot read {file.name}, which is not a Parquet file", hint=hint)
     if size > len(tail):
         tail = read_piece(location, file, file.size - size, size)
     return _MAGIC + tail[-size:]

@@ -110,10 +110,8 @@ def load(
             possible.
     """
     if "basepath" in sessions.lower_case(options):
-        raise Unsupported(
-            "option basePath does not work for a table in a repository",
-            hint="name the directory in the URI; the options of file names do not need it",
-        )
+        hint = "name the directory in the URI; the options of file names do not need it"
+        raise Unsupported("option basePath does not work for a table in a repository", hint=hint)
     if format == "parquet" and schema is None:
         check_schemas(spark, StoreLocation.of(repository), files, options)
     path, own = mount(spark, repository, files, native=native)

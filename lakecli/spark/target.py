@@ -22,6 +22,7 @@ applies to one table, because one batch may write several tables.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, islice
 from operator import attrgetter, itemgetter
@@ -68,6 +69,7 @@ class _Nothing(LakeError):
     """The mode is ``ignore``, and there are objects below the path: nothing is written."""
 
 
+@dataclass
 class WriteTarget:
     """The branch and path to which rows are written, and the mode of the write.
 
@@ -79,26 +81,21 @@ class WriteTarget:
             to a table.
     """
 
-    def __init__(
-        self,
-        repository: Repository,
-        branch: str,
-        prefix: bytes,
-        *,
-        mode: str,
-        batch: "StreamBatch | None" = None,
-        check: Callable[[View], object] | None = None,
-    ) -> None:
-        if mode not in MODES:
-            raise UsageError(f"unknown mode {mode!r}", hint=f"one of {', '.join(MODES)}")
-        self._repository = repository
-        self._branch = branch
-        self._uri = f"{repository.uri}/{branch_of(branch)}/{prefix.decode(errors='replace')}"
-        self.prefix = prefix
-        self._mode = mode
-        self._batch = batch
-        self._check = check if mode in {"append", "overwrite_partitions"} else None
-        self._base: Commit | None = None
+    repository: Repository
+    branch: str
+    prefix: bytes
+    mode: str
+    batch: "StreamBatch | None" = None
+    check: Callable[[View], object] | None = None
+    _base: Commit | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"unknown mode {self.mode!r}", hint=f"one of {', '.join(MODES)}")
+        path = self.prefix.decode(errors="replace")
+        self._uri = f"{self.repository.uri}/{branch_of(self.branch)}/{path}"
+        if self.mode not in {"append", "overwrite_partitions"}:
+            self.check = None
 
     @property
     def base(self) -> Commit:
@@ -122,9 +119,9 @@ class WriteTarget:
             TableChanged: objects that would be replaced have changed since the base.
             DirtyBranch: `commits` is true, and the branch has uncommitted changes.
         """
-        check_early(self._repository, self._branch)
-        with self._repository.lake.kv.read() as txn:
-            view = view_of_branch(self._repository, txn, self._branch)
+        check_early(self.repository, self.branch)
+        with self.repository.lake.kv.read() as txn:
+            view = view_of_branch(self.repository, txn, self.branch)
             if self._is_written(view):
                 return False
             if commits:
@@ -132,24 +129,24 @@ class WriteTarget:
             self._base = self._choose(view, expected, read)
             if self._is_ignored(view):
                 return False
-            if self._mode == "overwrite":
+            if self.mode == "overwrite":
                 self._check_unchanged(view, [self.prefix])
-            if self._check is not None:
-                self._check(view)
+            if self.check is not None:
+                self.check(view)
         return True
 
     def _choose(self, view: View, expected: str, read: Sequence[Origin]) -> Commit:
         """Return the base of the write; see the docstring of the module."""
         if expected:
-            return commit_at(self._repository, view.txn, expected)
-        refs = self._repository.refs(view.txn)
-        here = (self._repository.record.name, branch_of(self._branch))
+            return commit_at(self.repository, view.txn, expected)
+        refs = self.repository.refs(view.txn)
+        here = (self.repository.record.name, branch_of(self.branch))
         known = [refs.find_commit(each.commit_id) for each in read if each[:2] == here]
         return min(filter(None, known), key=attrgetter("generation"), default=view.commit)
 
     def _is_written(self, view: View) -> bool:
-        refs = self._repository.refs(view.txn)
-        return self._batch is not None and self._batch.is_written(refs, view.commit)
+        refs = self.repository.refs(view.txn)
+        return self.batch is not None and self.batch.is_written(refs, view.commit)
 
     def _is_ignored(self, view: View) -> bool:
         """Return whether the mode is ``ignore`` and there are objects below the path.
@@ -157,20 +154,18 @@ class WriteTarget:
         Raises:
             TableExists: there are objects, and the mode is ``error``.
         """
-        if self._mode not in {"error", "ignore"}:
+        if self.mode not in {"error", "ignore"}:
             return False
         exists = next(view.scan(prefix=self.prefix), None) is not None
-        if exists and self._mode == "error":
-            raise TableExists(
-                f"there are objects at {self._uri}",
-                hint='give mode="append", "overwrite" or "ignore"',
-            )
+        if exists and self.mode == "error":
+            hint = 'give mode="append", "overwrite" or "ignore"'
+            raise TableExists(f"there are objects at {self._uri}", hint=hint)
         return exists
 
     def _check_unchanged(self, view: View, prefixes: Sequence[bytes]) -> None:
         """Raise `TableChanged` if objects below one of the prefixes have changed since the base."""
         base = self.base
-        trees = self._repository.trees
+        trees = self.repository.trees
         changes = chain.from_iterable(
             diff(trees, base.metarange_id, view.commit.metarange_id, prefix=prefix)
             for prefix in prefixes
@@ -181,9 +176,9 @@ class WriteTarget:
             what = "a path" if len(paths) == 1 else f"{count} paths"
             raise TableChanged(
                 f"{what} of {self._uri} changed since commit {base.id[:12]}, on which this "
-                f"{self._mode} builds",
+                f"{self.mode} builds",
                 hint="read the table again and write the new rows; to replace what is there "
-                f'now: expected="{branch_of(self._branch)}"',
+                f'now: expected="{branch_of(self.branch)}"',
                 paths=paths[:MAX_LISTED],
             )
 
@@ -200,10 +195,10 @@ class WriteTarget:
         """
         if self._is_ignored(view):
             raise _Nothing("there are objects")
-        if self._check is not None:
-            self._check(view)
+        if self.check is not None:
+            self.check(view)
         named = sorted((_named(path, view.commit), value) for path, value in additions)
-        if not self._mode.startswith("overwrite"):
+        if not self.mode.startswith("overwrite"):
             return iter(named)
         prefixes = self._prefixes(additions)
         self._check_unchanged(view, prefixes)
@@ -214,9 +209,9 @@ class WriteTarget:
 
     def _prefixes(self, additions: Iterable[Addition]) -> list[bytes]:
         """Return the prefixes of all objects that the write replaces or depends on."""
-        if self._mode in {"append", "ignore"}:
+        if self.mode in {"append", "ignore"}:
             return []
-        if self._mode == "overwrite_partitions":
+        if self.mode == "overwrite_partitions":
             return sorted({path.rpartition(b"/")[0] + b"/" for path, _ in additions})
         return [self.prefix]
 
@@ -229,11 +224,11 @@ class WriteTarget:
         metadata: Mapping[str, str],
     ) -> Commit | None:
         """Commit the changes on top of the present head; return ``None`` if nothing changes."""
-        trees = self._repository.trees
-        batch = self._batch
+        trees = self.repository.trees
+        batch = self.batch
 
         for _ in range(MAX_ATTEMPTS):
-            attempt = clean_attempt(self._repository, self._branch, kind="commit", who=committer)
+            attempt = clean_attempt(self.repository, self.branch, kind="commit", who=committer)
             with attempt.view() as view:
                 if self._is_written(view):
                     return None
@@ -250,19 +245,19 @@ class WriteTarget:
             made = attempt.move(Draft(tree, [head], message, committer, recorded))
             if made is not None:
                 return made
-        raise kept_moving(self._branch)
+        raise kept_moving(self.branch)
 
     def stage(self, additions: Sequence[Addition]) -> None:
         """Stage the changes, if there are any."""
         with suppress(_Nothing):
-            with open_view(self._repository, self._branch) as view:
+            with open_view(self.repository, self.branch) as view:
                 changes = [
                     (path, TOMBSTONE if value is None else value)
                     for path, value in self.changes(view, additions)
                 ]
-            Stager(self._repository, self._branch).write(changes, kind="upload")
-            if is_workspace(self._branch):
-                workspace.watch(self._repository, self._branch, self._prefixes(additions))
+            Stager(self.repository, self.branch).write(changes, kind="upload")
+            if is_workspace(self.branch):
+                workspace.watch(self.repository, self.branch, self._prefixes(additions))
 
 
 def _named(path: bytes, head: Commit) -> bytes:
@@ -331,7 +326,5 @@ def batch_of(txn: tuple[str, int] | None, table: bytes) -> StreamBatch | None:
     match txn:
         case (str(app), int(version)) if app and type(version) is int and 0 <= version <= _MAX:
             return StreamBatch(app, version, table.decode(errors="backslashreplace"))
-    raise UsageError(
-        f"txn is not an application and a version: {txn!r}",
-        hint='for example txn=("orders", batch_id); the version is 0 or more',
-    )
+    hint = 'for example txn=("orders", batch_id); the version is 0 or more'
+    raise UsageError(f"txn is not an application and a version: {txn!r}", hint=hint)

@@ -118,15 +118,11 @@ def write_table(
     partition_by = names_of(partition_by)
     check_server(frame.sparkSession)
     if frame.isStreaming:
-        raise UsageError(
-            "the rows are a stream, which has no end",
-            hint="write its batches: writeStream.foreachBatch(FUNCTION)",
-        )
+        hint = "write its batches: writeStream.foreachBatch(FUNCTION)"
+        raise UsageError("the rows are a stream, which has no end", hint=hint)
     if mode == "overwrite_partitions" and not partition_by:
-        raise UsageError(
-            "overwrite_partitions needs partition columns",
-            hint='give partition_by=["column"], or mode="overwrite"',
-        )
+        hint = 'give partition_by=["column"], or mode="overwrite"'
+        raise UsageError("overwrite_partitions needs partition columns", hint=hint)
     if txn is not None and not commit:
         raise UsageError(
             "a batch is recorded in a commit: txn does not go with commit=False",
