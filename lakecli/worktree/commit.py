@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit
@@ -22,6 +21,7 @@ from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import Ingested
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, SpecialFile
 from lakecli.repository.upload import Uploader, UploadOptions
+from lakecli.stores.streams import batches
 from lakecli.worktree import checkout
 from lakecli.worktree.index import state_of
 from lakecli.worktree.kept_for_undo import claimed_files
@@ -119,9 +119,8 @@ class _Committing:
         self._continue()
         worktree.follow_back()
         scan = scan_restored(worktree)
-        chosen = {
-            path: change for path, change in scan.changes.items() if options.selection.takes(path)
-        }
+        takes = options.selection.takes
+        chosen = {path: change for path, change in scan.changes.items() if takes(path)}
         self._check(scan, chosen)
         self._upload(scan, chosen)
         self._left.sort()
@@ -183,16 +182,11 @@ class _Committing:
         unresolved += [path for path in worktree.blocked if self._files.of(path)]
         unresolved = sorted({*unresolved})
         if unresolved and not self._options.ours:
-            raise checkout.WorktreeConflict(
-                f"unresolved conflict: {_count(unresolved)} changed both in {worktree.root} and on "
-                f"{self._branch}",
-                hint=checkout.RESOLVE,
-                paths=unresolved[: checkout.MAX_LISTED],
-            )
+            what = f"changed both in {worktree.root} and on {self._branch}"
+            raise _conflict(unresolved, what, checkout.RESOLVE, kind="unresolved conflict")
         if not chosen:
-            raise NothingToDo(
-                f"no changes in {worktree.root}", hint="see what is compared: `local status`"
-            )
+            hint = "see what is compared: `local status`"
+            raise NothingToDo(f"no changes in {worktree.root}", hint=hint)
 
     # -- bytes -------------------------------------------------------------------------------
 
@@ -209,24 +203,24 @@ class _Committing:
         values: dict[bytes, bytes | None] = {
             prefix + path: None for path, change in chosen.items() if change.state is None
         }
-        for start in range(0, len(files), BATCH):
-            done: dict[bytes, Ingested] = {}
-            upload.ingest.workers.for_each(
-                files[start : start + BATCH], partial(self._bring_in, upload, opener, chosen, done)
-            )
+        done: dict[bytes, Ingested] = {}
+
+        def bring_in(path: bytes) -> None:
+            ingested = self._bring_in(upload, opener, path, chosen[path])
+            if ingested is not None:
+                done[path] = ingested
+
+        for batch in batches(files, BATCH):
+            done.clear()
+            upload.ingest.workers.for_each(batch, bring_in)
             values.update(claimed_files(self._worktree, upload, done))
             for path, each in done.items():
                 scan.changes[path] = chosen[path]._replace(digest=each.digest)
         self._values = dict(sorted(values.items()))
 
     def _bring_in(
-        self,
-        upload: Uploader,
-        opener: FileOpener,
-        chosen: Mapping[bytes, LocalChange],
-        done: dict[bytes, Ingested],
-        path: bytes,
-    ) -> None:
+        self, upload: Uploader, opener: FileOpener, path: bytes, change: LocalChange
+    ) -> Ingested | None:
         """Upload a file; if it has changed since the scan, leave it out of the commit instead."""
         problem = "the file changed while it was committed"
         try:
@@ -247,10 +241,10 @@ class _Committing:
                 ) from error
         else:
             assert ingested.status is not None
-            if state_of(ingested.status) == chosen[path].state:
-                done[path] = ingested
-                return
+            if state_of(ingested.status) == change.state:
+                return ingested
         self._left.append((path, problem))
+        return None
 
     # -- the commit --------------------------------------------------------------------------
 
@@ -267,12 +261,13 @@ class _Committing:
         raise kept_moving(self._branch)
 
     def _draft(self, view: View) -> Draft:
-        options = self._options
+        options, root = self._options, self._worktree.root
         head = claim_head(view)
         lost = self._changed_there(view)
         if lost and not options.ours:
+            hint = f"bring what others changed: `local pull`; {checkout.RESOLVE}"
             raise _conflict(
-                self._relative(lost), f"changed both in {self._worktree.root} and on {self._branch}"
+                self._relative(lost), f"changed both in {root} and on {self._branch}", hint
             )
         values = {**self._values, **dict.fromkeys(self._replaced)}
         changes = {
@@ -281,18 +276,13 @@ class _Committing:
         staged = list(self._staged(view))
         if staged:
             what = f"staged on {self._branch} too, with another change"
-            raise _conflict(self._relative(staged), what, is_staged=True)
+            hint = "see what is staged, and commit or reset it first: `status REPOSITORY`"
+            raise _conflict(self._relative(staged), what, hint)
         tree = apply(self._repository.trees, view.commit.metarange_id, changes.items())
         if tree == head.metarange_id:
             raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
         unstage_equal(self._repository, self._branch, tree)
-        return Draft(
-            metarange_id=tree,
-            parents=[head],
-            message=options.message,
-            committer=options.committer,
-            metadata=options.metadata,
-        )
+        return Draft(tree, [head], options.message, options.committer, options.metadata)
 
     def _relative(self, paths: Iterable[bytes]) -> list[bytes]:
         """Return paths of the repository relative to the directory."""
@@ -344,16 +334,8 @@ def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:
 
 
 def _conflict(
-    listed: list[bytes], what: str, *, is_staged: bool = False
+    listed: list[bytes], what: str, hint: str, *, kind: str = "conflict"
 ) -> checkout.WorktreeConflict:
-    hint = (
-        "see what is staged, and commit or reset it first: `status REPOSITORY`"
-        if is_staged
-        else f"bring what others changed: `local pull`; {checkout.RESOLVE}"
-    )
-    message = f"conflict: {_count(listed)} {what}"
+    count = f"{len(listed)} files were" if listed[1:] else "a file was"
+    message = f"{kind}: {count} {what}"
     return checkout.WorktreeConflict(message, hint=hint, paths=listed[: checkout.MAX_LISTED])
-
-
-def _count(listed: list[bytes]) -> str:
-    return f"{len(listed)} files were" if listed[1:] else "a file was"

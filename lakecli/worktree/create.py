@@ -48,10 +48,8 @@ def init(
     make_durable(root)
     with lock(root):
         if os.path.lexists(root / os.fsdecode(LINK_FILE)) and not force:
-            raise AlreadyExists(
-                f"directory {root} is linked already",
-                hint="link it anew: `force=True`; see what it is linked with: `local list`",
-            )
+            hint = "link it anew: `force=True`; see what it is linked with: `local list`"
+            raise AlreadyExists(f"directory {root} is linked already", hint=hint)
         link = Link(src, head.id, include=tuple(include), exclude=tuple(exclude))
         write_link(root, link)
     return Worktree(repository, root, link)
@@ -79,9 +77,7 @@ def clone(
     src, head = link_target(repository, uri)
     _check_place(repository, root)
     make_durable(root)
-    link = Link(
-        src, None, active="clone", target=head.id, include=tuple(include), exclude=tuple(exclude)
-    )
+    link = Link(src, None, "clone", head.id, tuple(include), tuple(exclude))
     with lock(root):
         begun = read_link(root)
         same = attrgetter("src", "at_head", "include", "exclude")
@@ -124,9 +120,8 @@ def _check_place(repository: Repository, root: Path) -> None:
         raise UsageError(f"not a directory: {root}")
     above = find_root(root.parent)
     if above is not None:
-        raise Refused(
-            f"{root} lies in {above}, which is linked itself", hint="choose another directory"
-        )
+        hint = "choose another directory"
+        raise Refused(f"{root} lies in {above}, which is linked itself", hint=hint)
     namespace = parse(repository.record.storage_namespace)
     places = [os.fspath(repository.lake.home.store)]
     if not namespace.bucket:
@@ -134,6 +129,5 @@ def _check_place(repository: Repository, root: Path) -> None:
     real = os.path.realpath(root)
     for place in map(os.path.realpath, places):
         if os.path.commonpath([real, place]) == real:
-            raise Refused(
-                f"lakecli keeps its own data in {root}: {place}", hint="choose another directory"
-            )
+            hint = "choose another directory"
+            raise Refused(f"lakecli keeps its own data in {root}: {place}", hint=hint)

@@ -151,17 +151,13 @@ def _check_owner(root: Path, owners: set[int], trust: Collection[str]) -> None:
     if owners <= {0, os.geteuid()} or not names.isdisjoint(trust):
         return
     value = shlex.quote(", ".join([*trust, str(root)]))
-    raise Refused(
-        f"{root} is linked with a ref, but belongs to another user",
-        hint=f"if you trust them: `config set local.trust {value}`",
-    )
+    hint = f"if you trust them: `config set local.trust {value}`"
+    raise Refused(f"{root} is linked with a ref, but belongs to another user", hint=hint)
 
 
 def _malformed(root: Path, why: str) -> IntegrityError:
-    return IntegrityError(
-        f"malformed {root / _NAME}: {why}",
-        hint=f"link the directory again: `local init --force lakefs://REPOSITORY/REF/PATH {root}`",
-    )
+    hint = f"link the directory again: `local init --force lakefs://REPOSITORY/REF/PATH {root}`"
+    return IntegrityError(f"malformed {root / _NAME}: {why}", hint=hint)
 
 
 def _parse(data: bytes) -> Link:

@@ -85,10 +85,8 @@ def hard_link(source: Path, name: bytes, directory: int) -> None:
 
 def unsupported(what: str, source: Path) -> Unsupported:
     """Return the error for a file system that cannot link."""
-    return Unsupported(
-        f"no {what} from {source.parent} to the working directory",
-        hint="copy the files: `config set local.link copy`",
-    )
+    hint = "copy the files: `config set local.link copy`"
+    return Unsupported(f"no {what} from {source.parent} to the working directory", hint=hint)
 
 
 def digest_at(name: bytes, directory: int) -> str:
@@ -136,7 +134,7 @@ def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
     os.fchmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2)
 
 
-class _Overwritten(NamedTuple):
+class _HardLink(NamedTuple):
     """A changed hard link; the change has overwritten its object, too.
 
     Attributes:
@@ -182,9 +180,7 @@ def scan_restored(worktree: Worktree) -> Scan:
     return worktree.scan_all() if restore_objects(worktree, found.changes) else found
 
 
-def _overwritten(
-    worktree: Worktree, changes: Mapping[bytes, LocalChange]
-) -> Iterator[_Overwritten]:
+def _overwritten(worktree: Worktree, changes: Mapping[bytes, LocalChange]) -> Iterator[_HardLink]:
     store = worktree.repository.store
     for path, change in changes.items():
         tracked = None if change.state is None else worktree.index.find(path)
@@ -197,10 +193,10 @@ def _overwritten(
         with suppress(OSError):
             here = os.lstat(worktree.path_of(path))
             if stat.S_ISREG(here.st_mode) and os.path.samestat(here, os.lstat(place)):
-                yield _Overwritten(path, digest, tracked.state.size)
+                yield _HardLink(path, digest, tracked.state.size)
 
 
-def _restore(worktree: Worktree, each: _Overwritten) -> bool:
+def _restore(worktree: Worktree, each: _HardLink) -> bool:
     """Write the original bytes of an object again; return whether the object has them now."""
     from lakecli.repository.stored_objects import DamagedObject, check_object, repair_data
 
@@ -215,7 +211,7 @@ def _restore(worktree: Worktree, each: _Overwritten) -> bool:
     return any(repair_data(repository, [damage], (), dry_run=False))
 
 
-def _beginning(file: bytes, each: _Overwritten) -> Iterator[bytes]:
+def _beginning(file: bytes, each: _HardLink) -> Iterator[bytes]:
     """Yield the first bytes of a file, as many as the object had, and verify them at the end.
 
     Raises:

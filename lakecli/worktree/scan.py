@@ -18,18 +18,16 @@ from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_ow
 from lakecli.repository.transfer.walk import OPEN_DIRECTORY, LinkPolicy, open_below
 from lakecli.stores.local.directory import is_possible_path
 from lakecli.stores.local.files import closing
-from lakecli.worktree.index import (
-    NO_DIGEST,
-    STATES,
-    FileState,
-    Index,
-    TrackedDirectory,
-    is_settled,
-    state_of,
-)
+from lakecli.worktree import index as indexes
 
-_Directory = tuple[bytes, frozenset[tuple[int, int]]]
-"""The path of a directory, and device and inode of each directory above it."""
+_Above = frozenset[tuple[int, int]]
+"""Device and inode of each directory above a directory."""
+
+_Directory = tuple[bytes, _Above]
+"""The path of a directory, and the directories above it."""
+
+_Files = dict[bytes, os.DirEntry[str]]
+"""The files of a directory, by name."""
 
 _STATE_OF: Final = attrgetter("st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 """Return the fields of a `FileState` from a ``stat`` result, without a loop in Python."""
@@ -57,7 +55,7 @@ class LocalChange(NamedTuple):
     """
 
     type: ChangeType
-    state: FileState | None
+    state: indexes.FileState | None
     digest: str = ""
 
 
@@ -92,7 +90,7 @@ class Scanner:
     """
 
     root: bytes
-    index: Index
+    index: indexes.Index
     ignore: Ignore
     selection: Selection
     left_out: Collection[bytes]
@@ -131,9 +129,7 @@ class Scanner:
         self._found.problems.sort()
         return self._found
 
-    def _visit(
-        self, directory: bytes, above: frozenset[tuple[int, int]]
-    ) -> list[_Directory] | None:
+    def _visit(self, directory: bytes, above: _Above) -> list[_Directory] | None:
         """Compare the files of one directory; return its subdirectories, or ``None`` if skipped."""
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
@@ -141,13 +137,13 @@ class Scanner:
         except FileNotFoundError:
             return []  # removed meanwhile
         except OSError as error:
-            self._skip(directory, (error.strerror or str(error)).lower())
+            self._skip(directory, error)
             return None
         with closing(descriptor):
             return self._visit_opened(directory, descriptor, above)
 
     def _visit_opened(
-        self, directory: bytes, descriptor: int, above: frozenset[tuple[int, int]]
+        self, directory: bytes, descriptor: int, above: _Above
     ) -> list[_Directory] | None:
         lead = directory + b"/" if directory else b""
         try:
@@ -161,7 +157,7 @@ class Scanner:
                     return None
                 above |= {here}
         except OSError as error:
-            self._skip(directory, (error.strerror or str(error)).lower())
+            self._skip(directory, error)
             return None
         files, names_below = self._sorted(lead, entries)
         if files.pop(LINK_FILE, None) is not None and directory:
@@ -172,20 +168,15 @@ class Scanner:
             self._compare(lead, block, files)
         return [(path, above) for path in names_below if not self._leaves_alone(path)]
 
-    def _sorted(
-        self, lead: bytes, entries: list[os.DirEntry[str]]
-    ) -> tuple[dict[bytes, os.DirEntry[str]], list[bytes]]:
+    def _sorted(self, lead: bytes, entries: list[os.DirEntry[str]]) -> tuple[_Files, list[bytes]]:
         """Return the files of a directory by name, and the paths of the directories in it."""
         files = {}
         below = []
         # All names are encoded at once, which is faster; no name has a NUL.
         names = os.fsencode("\0".join([entry.name for entry in entries])).split(b"\0")
         for name, entry in zip(names, entries, strict=False):  # no entries give one empty name
-            if entry.is_file(follow_symlinks=False):
-                files[name] = entry
-            elif entry.is_dir(follow_symlinks=False):
-                below.append(lead + name)
-            elif (kind := self._kind(entry)) == "file":
+            kind = "file" if entry.is_file(follow_symlinks=False) else self._kind(entry)
+            if kind == "file":
                 files[name] = entry
             elif kind == "directory":
                 below.append(lead + name)
@@ -201,7 +192,10 @@ class Scanner:
         return directory not in self._tracked_directories and self.ignore.ignores(directory + b"/")
 
     def _compare(
-        self, lead: bytes, block: TrackedDirectory | None, files: dict[bytes, os.DirEntry[str]]
+        self,
+        lead: bytes,
+        block: indexes.TrackedDirectory | None,
+        files: dict[bytes, os.DirEntry[str]],
     ) -> None:
         tracked = {} if block is None else {name: at for at, name in enumerate(block.names)}
         for name in sorted(files):
@@ -214,7 +208,7 @@ class Scanner:
             except OSError:
                 self._lost(path)
                 continue
-            state = state_of(found)
+            state = indexes.state_of(found)
             if position is None or block is None:
                 self._found.changes[path] = LocalChange(ChangeType.ADDED, state)
             elif state != block.at(position).state:
@@ -230,28 +224,27 @@ class Scanner:
         return is_possible(path) and not self.ignore.ignores(path)
 
     def _look(
-        self, path: bytes, block: TrackedDirectory, position: int, found: os.stat_result
+        self, path: bytes, block: indexes.TrackedDirectory, position: int, found: os.stat_result
     ) -> None:
         """Compare a tracked file whose state differs from its state in the index."""
         tracked = block.at(position)
-        if tracked.digest != NO_DIGEST and found.st_size != tracked.state.size:
-            self._found.changes[path] = LocalChange(ChangeType.CHANGED, state_of(found))
+        if tracked.digest != indexes.NO_DIGEST and found.st_size != tracked.state.size:
+            self._found.changes[path] = LocalChange(ChangeType.CHANGED, indexes.state_of(found))
             return
         at_ns = self.clock_ns()
         try:
-            if tracked.digest == NO_DIGEST:
+            if tracked.digest == indexes.NO_DIGEST:
                 digest, is_same = "", self.is_same(path, found)
             else:
                 digest, found = hash_file(self.root, path, follow=self._follows)
                 is_same = digest == tracked.digest.hex()
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            self._found.problems.append(ScanProblem(path, reason))
+            self._add_problem(path, error)
             return
-        state = state_of(found)
+        state = indexes.state_of(found)
         if not is_same:
             self._found.changes[path] = LocalChange(ChangeType.CHANGED, state, digest)
-        elif is_settled(state, at_ns=at_ns):
+        elif indexes.is_settled(state, at_ns=at_ns):
             self.index.see(block, position, state)
 
     @property
@@ -266,15 +259,14 @@ class Scanner:
             if self.index.find(path) is not None:
                 self._found.changes[path] = LocalChange(ChangeType.REMOVED, None)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            self._found.problems.append(ScanProblem(path, reason))
+            self._add_problem(path, error)
 
     def _kind(self, entry: os.DirEntry[str]) -> str:
-        """Return the kind of an entry that is not a regular file or directory."""
+        """Return the kind of an entry that is not a regular file."""
         try:
             if self._follows and entry.is_file(follow_symlinks=True):
                 return "file"
-            if self._follows and entry.is_dir(follow_symlinks=True):
+            if entry.is_dir(follow_symlinks=self._follows):
                 return "directory"
             is_link = entry.is_symlink()
         except OSError:
@@ -287,14 +279,19 @@ class Scanner:
         """Report a link or special file as a problem, unless it is to be skipped or is ignored."""
         is_ours = self.index.find(path) is not None or path in self._tracked_directories
         if self.links is not LinkPolicy.SKIP and (is_ours or self._is_new(path, name)):
-            self._found.problems.append(ScanProblem(path, kind))
+            self._add_problem(path, kind)
 
-    def _skip(self, directory: bytes, reason: str) -> None:
+    def _skip(self, directory: bytes, reason: OSError | str) -> None:
         self._skipped.append(directory)
-        self._found.problems.append(ScanProblem(directory, reason))
+        self._add_problem(directory, reason)
+
+    def _add_problem(self, path: bytes, reason: OSError | str) -> None:
+        if isinstance(reason, OSError):
+            reason = (reason.strerror or str(reason)).lower()
+        self._found.problems.append(ScanProblem(path, reason))
 
 
-def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str]]) -> bool:
+def _is_unchanged(block: indexes.TrackedDirectory, files: Mapping[bytes, os.DirEntry[str]]) -> bool:
     """Return whether a directory has exactly the base's names, all files in their recorded states.
 
     A symbolic link that is followed never counts as being in its recorded state.
@@ -305,7 +302,7 @@ def _is_unchanged(block: TrackedDirectory, files: Mapping[bytes, os.DirEntry[str
         found = [_STATE_OF(files[name].stat(follow_symlinks=False)) for name in block.names]
     except (KeyError, OSError):
         return False
-    return found == list(STATES.iter_unpack(block.records))
+    return found == list(indexes.STATES.iter_unpack(block.records))
 
 
 def _is_below(path: bytes, places: list[bytes]) -> bool:

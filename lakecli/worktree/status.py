@@ -9,7 +9,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.worktree.linked_files import problems_of
-from lakecli.worktree.scan import Scan, ScanProblem, hash_file
+from lakecli.worktree.scan import ScanProblem, hash_file
 from lakecli.worktree.worktree import Worktree
 
 
@@ -89,16 +89,16 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
     return encode_entry(Entry("", status.st_size, digest, now))
 
 
-def _left_out(worktree: Worktree, tree: MetarangeId, found: Scan) -> Iterator[ChangedPath]:
-    """Yield the paths of a tree that were left out, and that can be files now."""
+def _ref_changes(worktree: Worktree, base: MetarangeId, head: MetarangeId) -> Iterator[Difference]:
+    """Yield how a tree differs from the base, and its left-out paths that can be files now."""
+    prefix = len(worktree.link.prefix)
+    if head != base:
+        for each in worktree.differences(base, head):
+            yield each._replace(path=each.path[prefix:])
     for path in worktree.free:
-        value = worktree.find(tree, path)
-        change = found.changes.get(path)
-        if value is not None and change is None:
-            yield ChangedPath(path, None, ChangeType.ADDED)
-        elif value is not None and change is not None:
-            is_same = worktree.equals(path, change, value)
-            yield ChangedPath(path, change.type, ChangeType.ADDED, is_conflict=not is_same)
+        value = worktree.find(head, path)
+        if value is not None:
+            yield Difference(ChangeType.ADDED, path, None, value)
 
 
 def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
@@ -119,21 +119,12 @@ def status(worktree: Worktree, *, local: bool, selection: Selection) -> Status:
         for path, change in found.changes.items()
         if selection.takes(path)
     }
-    if not local and head.metarange_id != base:
-        prefix = len(worktree.link.prefix)
-        for difference in worktree.differences(base, head.metarange_id):
-            path = difference.path[prefix:]
-            if not selection.takes(path):
-                continue
-            change = found.changes.get(path)
-            if change is None:
-                items[path] = ChangedPath(path, None, difference.type)
-                continue
-            is_same = worktree.equals(path, change, difference.right)
-            items[path] = ChangedPath(path, change.type, difference.type, is_conflict=not is_same)
-    if not local:
-        added = _left_out(worktree, head.metarange_id, found)
-        items.update((item.path, item) for item in added if selection.takes(item.path))
+    for each in () if local else _ref_changes(worktree, base, head.metarange_id):
+        path, change = each.path, found.changes.get(each.path)
+        if selection.takes(path):
+            here = None if change is None else change.type
+            is_conflict = change is not None and not worktree.equals(path, change, each.right)
+            items[path] = ChangedPath(path, here, each.type, is_conflict)
     for path in {*worktree.link.unresolved, *worktree.blocked} - worktree.free:
         if path in items:
             items[path] = items[path]._replace(is_conflict=True)

@@ -34,16 +34,8 @@ from lakecli.repository.reading.view import commit_at
 from lakecli.repository.transfer.destination import has_digest, is_marker
 from lakecli.repository.transfer.ignore_patterns import Ignore, Selection, is_own
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
-from lakecli.worktree.index import (
-    DIRECTORIES,
-    NO_DIGEST,
-    FileState,
-    Index,
-    TrackedFile,
-    clear_unused,
-    note_use,
-    state_of,
-)
+from lakecli.stores.local.files import closing
+from lakecli.worktree import index as indexes
 from lakecli.worktree.link import Link, read_link, write_link
 from lakecli.worktree.obstacles import obstacle_at, parents_of
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file, is_possible
@@ -92,7 +84,7 @@ class Worktree:
     free: set[bytes] = field(default_factory=set)
     blocked: set[bytes] = field(default_factory=set)
     impossible: dict[bytes, str] = field(default_factory=dict)
-    _index: Index | None = None
+    _index: indexes.Index | None = None
 
     # -- the link ----------------------------------------------------------------------------
 
@@ -154,10 +146,8 @@ class Worktree:
         with self.repository.lake.kv.read() as txn:
             commit = self.repository.refs(txn).find_commit(commit_id)
         if commit is None:
-            raise NotFound(
-                f"commit {commit_id} of {self.root} is not on this machine",
-                hint=f"fetch it: `fetch {self.repository.uri}`",
-            )
+            hint = f"fetch it: `fetch {self.repository.uri}`"
+            raise NotFound(f"commit {commit_id} of {self.root} is not on this machine", hint=hint)
         return commit
 
     @property
@@ -234,12 +224,13 @@ class Worktree:
             for path, _ in scan(self.repository.trees, tree, prefix=below)
         )
 
-    def unseen(self, value: bytes) -> TrackedFile:
+    def unseen(self, value: bytes) -> indexes.TrackedFile:
         """Return the index record for an encoded entry that no file was compared with yet."""
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
-            return TrackedFile(FileState(0, 0), NO_DIGEST)  # whoever needs the entry reports it
+            # Whoever needs the entry reports the error.
+            return indexes.TrackedFile(indexes.FileState(0, 0), indexes.NO_DIGEST)
 
     # -- files -------------------------------------------------------------------------------
 
@@ -255,21 +246,21 @@ class Worktree:
         return json.dumps([*fields, link.include, link.exclude])
 
     @property
-    def index(self) -> Index:
+    def index(self) -> indexes.Index:
         """The index of the base, loaded from its file or else made from the base's tree."""
         if self._index is None:
             key = self._key(self.base_tree)
             file = self.index_file
-            self._index = Index.load(file, key) or self._make_index(key)
-            note_use(file, now_ns=self.clock_ns())
+            self._index = indexes.Index.load(file, key) or self._make_index(key)
+            indexes.note_use(file, now_ns=self.clock_ns())
             root = os.fsencode(self.root)
             if self._index.root != root:  # it was moved, or is known by another name
                 self._index.root = root
                 self._index.has_changed = True
         return self._index
 
-    def _make_index(self, key: str) -> Index:
-        index = Index(key, os.fsencode(self.root))
+    def _make_index(self, key: str) -> indexes.Index:
+        index = indexes.Index(key, os.fsencode(self.root))
         prefix = self.link.prefix
         records = scan(self.repository.trees, self.base_tree, prefix=prefix)
         for number, (path, value) in enumerate(records, 1):
@@ -284,7 +275,7 @@ class Worktree:
         """Mark the index as the index of another tree, and save it."""
         self.index.key = self._key(tree)
         self.index.save(self.index_file)
-        clear_unused(self.index_file.parent, now_ns=self.clock_ns())
+        indexes.clear_unused(self.index_file.parent, now_ns=self.clock_ns())
 
     def scan(self) -> Scan:
         """Return the files that the user has changed since the base.
@@ -369,7 +360,7 @@ class Worktree:
         return self._has_bytes(relative, entry, change.state.mtime_ns)
 
     def _equals_base(self, relative: bytes, status: os.stat_result) -> bool:
-        change = LocalChange(ChangeType.CHANGED, state_of(status))
+        change = LocalChange(ChangeType.CHANGED, indexes.state_of(status))
         return self.equals(relative, change, self.find(self.base_tree, relative))
 
     def _has_bytes(self, relative: bytes, entry: Entry, mtime_ns: int) -> bool:
@@ -389,11 +380,11 @@ class Worktree:
             return False
 
 
-def unseen_file(entry: Entry) -> TrackedFile:
+def unseen_file(entry: Entry) -> indexes.TrackedFile:
     """Return the index record for an entry that no file was compared with yet."""
     digest = digest_of(entry)
-    known = NO_DIGEST if digest is None else bytes.fromhex(digest)
-    return TrackedFile(FileState(0, entry.size), known)
+    known = indexes.NO_DIGEST if digest is None else bytes.fromhex(digest)
+    return indexes.TrackedFile(indexes.FileState(0, entry.size), known)
 
 
 def identity_of(root: Path) -> str:
@@ -404,7 +395,7 @@ def identity_of(root: Path) -> str:
 
 def index_file_of(repository: Repository, identity: str) -> Path:
     """Return the path of the index file of the directory with this device and inode."""
-    return Path(repository.lake.home.store).with_name(DIRECTORIES) / f"{identity}.index"
+    return Path(repository.lake.home.store).with_name(indexes.DIRECTORIES) / f"{identity}.index"
 
 
 @contextmanager
@@ -418,19 +409,16 @@ def lock(root: Path) -> Iterator[None]:
         descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no such directory: {root}") from None
-    try:
+    with closing(descriptor):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy(
-                f"another command is working in {root}", hint="wait until it has ended, and repeat"
-            ) from None
+            hint = "wait until it has ended, and repeat"
+            raise Busy(f"another command is working in {root}", hint=hint) from None
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
         yield
-    finally:
-        os.close(descriptor)
 
 
 def not_linked(directory: Path, otherwise: str = "") -> NotFound:
@@ -439,7 +427,5 @@ def not_linked(directory: Path, otherwise: str = "") -> NotFound:
     Args:
         otherwise: a command that works without a linked directory, for the hint.
     """
-    return NotFound(
-        f"neither {directory} nor a directory above it is linked with a ref",
-        hint="; ".join(filter(None, (otherwise, "link one: `local clone PATH DIRECTORY`"))),
-    )
+    hint = "; ".join(filter(None, (otherwise, "link one: `local clone PATH DIRECTORY`")))
+    return NotFound(f"neither {directory} nor a directory above it is linked with a ref", hint=hint)
