@@ -70,8 +70,8 @@ def from_go(package: str, version: str) -> str:
     return str(_fetch(f"{name}-{version}", fetch, {"GOBIN": str(folder)}) / name)
 
 
-def lakectl(version: str) -> str:
-    """Return the path of lakectl.
+def from_lakefs(program: str, version: str) -> str:
+    """Return the path of lakeFS, or of lakectl.
 
     Go does not install a program of a module that replaces another one, so it is built in a module
     of its own with the same replacement.
@@ -84,9 +84,9 @@ def lakectl(version: str) -> str:
             f"require {_LAKEFS} {version}\n"
             f"replace github.com/csimplestring/delta-go => {_DELTA}\n"
         )
-        return (go, "build", "-mod=mod", "-o", partial / "lakectl", f"{_LAKEFS}/cmd/lakectl")
+        return (go, "build", "-mod=mod", "-o", partial / program, f"{_LAKEFS}/cmd/{program}")
 
-    return str(_fetch(f"lakectl-{version}", fetch, {}) / "lakectl")
+    return str(_fetch(f"{program}-{version}", fetch, {}) / program)
 
 
 def from_cargo(crate: str, version: str, *options: str) -> str:

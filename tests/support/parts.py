@@ -64,6 +64,7 @@ PLACES = {
     "repository/lakefs/test_wild.py": "servers",
     "serving/api/test_lakectl.py": "servers",
     "serving/api/test_lakectl_program.py": "servers",
+    "cli/test_lakefs_program.py": "servers",
     "cli/manual/test_examples.py": "quality",
     "cli/manual/test_generated.py": "quality",
     "cli/test_startup.py": "quality",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.serving.clients import ClientKind, lines_for
-from tests.servers.programs import lakectl
+from tests.servers.programs import from_lakefs
 from tests.support.serving import serving
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MAIN = DEMO + "/main"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """Return a function that runs a command in one directory, and returns what it prints."""
-    program = lakectl(VERSION)
+    program = from_lakefs("lakectl", VERSION)
     directory = tmp_path_factory.mktemp("lakectl")
     with serving(directory / "home", repositories=()) as endpoint:
         lines = lines_for(ClientKind.LAKECTL, endpoint.to)
