@@ -38,10 +38,16 @@ SALES = "lakefs://sales"
 MAIN = SALES + "/main"
 
 
+@pytest.fixture(scope="module")
+def programs() -> tuple[str, str]:
+    """Return the paths of lakeFS and lakectl, built before tests have a home of their own."""
+    return from_lakefs("lakefs", VERSION), from_lakefs("lakectl", VERSION)
+
+
 @pytest.fixture
-def lakectl(tmp_path: Path) -> Iterator[Callable[..., str]]:
+def lakectl(programs: tuple[str, str], tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Run lakeFS; return a function that runs lakectl and returns what it prints."""
-    server, client = from_lakefs("lakefs", VERSION), from_lakefs("lakectl", VERSION)
+    server, client = programs
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     file = tmp_path / "lakefs.yaml"
 
@@ -81,7 +87,7 @@ def test_there_and_back_and_there(lakectl: Callable[..., str], cli: Cli, tmp_pat
         listed = cli.ok(*line).stdout, lakectl(*line)
         ours, theirs = ([line.split()[-1] for line in each.splitlines()] for each in listed)
         assert ours == theirs
-        assert cli.ok("fsck", SALES, "--data", "--json").json["problems"] == []
+        assert "Problems: 0" in cli.ok("fsck", SALES, "--data").stdout
 
     def dump() -> Path:
         (tmp_path / "dump.json").write_text(lakectl("refs-dump", SALES))
