@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.cli.conftest import Cli
+    from tests.support.golden import Cli
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2_400)]
 
