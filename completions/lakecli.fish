@@ -356,7 +356,7 @@ function __lakecli_options
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \
                 '--depth' 'Levels of directories; 0 for the total' \
-                '--shared' 'Also show the bytes that other branches and tags use, too'
+                '--shared' 'Also show how many of the bytes other branches and tags use'
         case 'fs find'
             printf '%s\t%s\n' \
                 '--at-op' 'Read the state right after an operation; see op log' \

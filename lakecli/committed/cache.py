@@ -228,7 +228,7 @@ _MOST: Final = (1 << 64) - 1
 
 
 def kept_reads(directory: StrPath) -> Reads:
-    """Return the counts of reads that a cache directory records; an unreadable file has none."""
+    """Return the read counts that a cache directory records; all are 0 if they cannot be read."""
     data = b""
     with suppress(OSError), open(os.path.join(directory, READS_FILE), "rb") as file:
         data = file.read(2 * _MAX_SIZE)

@@ -56,7 +56,7 @@ _MOST_HELD: Final = 8 << 20
 
 
 class TreeCounts:
-    """Number of tables that an operation opened and wrote, without tables that were in memory."""
+    """Counts of the tables and bytes that an operation read and wrote, apart from cached tables."""
 
     def __init__(self) -> None:
         self.ranges_opened = 0

@@ -74,7 +74,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return paths.strip(os.fspath(path))
 
     def _place(self, path: str) -> LakePath:
-        """Parse a path; in a `committing` block on its branch, `ref` is the block's workspace."""
+        """Parse a path; if its branch has a `committing` block, `ref` is the block's workspace."""
         place = paths.parse(path)
         if not place.ref:
             return place

@@ -11,13 +11,12 @@ that the bucket reports.
 
 ::
 
-    _lakecli/gc/state               {"format": 1, "phase": "condemned", "epoch": 3, "mark": "3-5f…",
-                                     "grace": 1209600, "write_id": "0f…"}
+    _lakecli/gc/state               the state
     _lakecli/gc/rules.json          lakeFS's retention rules
     _lakecli/gc/keep/<epoch>/<id>   condemned keys that writers refer to again
     _lakecli/gc/expired/<epoch>     metaranges that were deleted, 32 bytes each
-    _lakecli/gc/seen/<id>           the last moves of refs, recorded by a collection once a day
-    _lakecli/gc/refs                the last moves of refs that the last collection has seen
+    _lakecli/gc/seen/<id>           the last moves of refs, written about once a day, never changed
+    _lakecli/gc/refs                the refs as the last collection saw them, replaced by each run
     _lakecli/gc/clock               an empty object, written to read the store's clock
 
 The phases: *idle* → *condemned* (unreachable objects are listed, nothing is deleted) → *sweeping*
@@ -35,10 +34,10 @@ Rules that protect writers from the collector:
   the sweep will see the keep, because the sweep changes the state before it reads the keeps and the
   refs.
 - While the state is *sweeping*, no writer refers to existing objects; see `wait_for_sweep`.
-- The process that changed the state owns the sweep, for `LEASE` from the date of the state's
-  object. The owner renews the state in time and starts no deletion that might outlast the lease. No
-  other process takes the sweep over, or ends it, before the lease has ended. So a machine that was
-  suspended deletes nothing after others have begun to use the objects again.
+- The process that changed the state owns the sweep until `LEASE` after the modification time of the
+  state's object. The owner renews the state in time and starts no deletion that might outlast the
+  lease. No other process takes the sweep over, or ends it, before the lease has ended. So a machine
+  that was suspended deletes nothing after others have begun to use the objects again.
 - A sweep does not rely on the state alone: it computes reachability itself, and measures waiting
   times by the modification times of the objects in the bucket.
 

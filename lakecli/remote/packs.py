@@ -191,10 +191,10 @@ def _read_each(
 
 
 def find_replaceable_pack(store: ObjectStore, pack_id: PackId) -> Pack | None:
-    """Return a pack that another pack can replace; ``None`` if not all of its commits can be read.
+    """Read a pack that another pack is to replace; ``None`` if some of its commits cannot be read.
 
-    The commits cannot be read if the pack is missing or damaged, or has records that this version
-    cannot read: such records may be commits of a later version.
+    That is the case if the pack is missing or damaged, or has records that this version cannot
+    read: they may be commits of a later version.
     """
     try:
         pack = read_pack(store, pack_id)

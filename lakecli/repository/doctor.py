@@ -291,7 +291,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
 
 
 def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
-    """Check the free space of several directories' disks; report the fullest disk."""
+    """Check the disks of several directories; report the disk with the fewest free bytes."""
     measured = []
     for place in places:
         with suppress(OSError):

@@ -191,7 +191,7 @@ class Reclaimed:
         self.gone += not claim_history(txn, self._repository, commit)
 
     def add_values(self, values: Iterator[tuple[bytes, bytes]]) -> None:
-        """Claim the objects of values that undo stages again.
+        """Claim the objects of the values that an undo is about to stage again.
 
         Args:
             values: paths, each with an encoded entry or a tombstone.

@@ -94,7 +94,12 @@ class ObjectIndex(ABC):
 
     @abstractmethod
     def _find(self, key: str, size: int) -> int | None:
-        """Return the size of an object below ``data/``, or ``None`` if it does not exist."""
+        """Return the size of an object below ``data/``, or ``None`` if it does not exist.
+
+        Args:
+            size: the size in the entry; an index that records only differences returns it if it
+                has no other size.
+        """
 
 
 class DataIndex(ObjectIndex):

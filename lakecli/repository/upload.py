@@ -303,10 +303,10 @@ class Uploader:
 def expected_object(
     repository: Repository, present: bytes | None, size: int | None, options: UploadOptions
 ) -> ExpectedObject | None:
-    """Return the object of the present entry if the bytes to upload may equal its contents.
+    """Return the object that a path has now if its contents may equal the bytes to upload.
 
     Args:
-        present: the encoded entry; ``None``: the branch has none.
+        present: the encoded entry that the path has now; ``None``: the branch has none.
         size: the number of bytes to upload; ``None``: unknown.
         options: the options of the upload, which may set another content type or metadata.
     """

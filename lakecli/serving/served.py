@@ -71,7 +71,7 @@ class _Held:
 
     Attributes:
         fresh_at: when the repository was last brought up to date with its bucket.
-        seen_at: when the local store was last seen to have the repository under its name.
+        seen_at: when a check last found this repository, under this name, in the local store.
         expires: whether to reopen it after `RENEWED` seconds, because credentials may have changed.
         writers: the writers of its branches, by the name of the branch.
     """

@@ -308,8 +308,8 @@ def clear_unused(directory: Path, *, now_ns: int) -> None:
 def prune(directory: Path) -> list[bytes]:
     """Delete the index files of directories that certainly no longer exist; return the directories.
 
-    A directory no longer exists if its file system is mounted and has no directory, or another
-    directory, at its path.
+    A directory no longer exists if its file system is mounted, but its path is free or belongs to
+    another directory now.
     """
     pruned = []
     for file, _ in _files(directory):

@@ -229,7 +229,7 @@ def fs_du(
 
     Args:
         depth: Levels of directories; 0 for the total.
-        shared: Also show the bytes that other branches and tags use, too.
+        shared: Also show how many of the bytes other branches and tags use.
 
     Examples:
         lakecli fs du lakefs://demo/main/

@@ -168,7 +168,7 @@ def normalise(
 
 
 def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
-    """Return the words of an unknown command; `given` receives the global options among them."""
+    """Return the words of an unknown command, but move its global options to `given`."""
     return normalise(rest, given, ())
 
 

@@ -483,7 +483,8 @@ def _stands_for(refs: RefStore, intent: Intent, position: CommitId | None) -> bo
     The ref contains it if the ref is at the pushed commit, or is a branch with later commits on top
     of it. For the push of a deletion, the result is always true. If a push moves a branch back, the
     commits that it removes are also descendants of the pushed commit. If the local branch is at one
-    of them, somebody has moved the branch forward again, and the result is false.
+    of them, or at a descendant of the branch's old commit, somebody has moved the branch forward
+    again, and the result is false.
     """
     before, after = intent.before, intent.after
     if after is None or position == after:

@@ -342,7 +342,7 @@ def _heads_of_moves(
 
 
 def _record(repository: Repository, manifest: dumps.RefsManifest, made_at: datetime) -> None:
-    """Record in the bucket that a dump was taken, unless the bucket has a record of this dump."""
+    """Record in the bucket that a dump of lakeFS was imported, unless that is recorded already."""
     lake = repository.lake
     lake.runtime.on_step("keep-dump")
     kept = kept_dumps.iter_kept(repository.store, lake.runtime.now())

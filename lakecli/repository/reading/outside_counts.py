@@ -75,7 +75,7 @@ def allowable(places: Iterable[CountedPlace], trust: addresses.Trust) -> list[st
 
 
 def look(repository: Repository, *, ranges: int = SAMPLED_RANGES) -> Outside:
-    """Count the places outside the namespace that a sample of the default branch's tree names.
+    """Count objects outside the namespace, by place, in a sample of the default branch's tree.
 
     At most `ranges` ranges are read, spread evenly over the tree. Unreadable ranges are skipped:
     `fsck` reports them.

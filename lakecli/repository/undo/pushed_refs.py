@@ -347,7 +347,8 @@ class _Sent:
     """The moves of one ref that this clone made in the bucket, as far as the log has been read.
 
     Attributes:
-        known: the known moves of the ref in the bucket, including automatically shared commits.
+        known: the moves of the ref in the bucket that this clone has read, as (before, after); they
+            include moves by automatic sharing.
         pushed_to: the commits to which pushes moved the ref.
     """
 

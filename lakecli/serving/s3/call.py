@@ -85,7 +85,7 @@ class Call:
 
     @contextmanager
     def view(self, ref: str, bucket: str = "") -> Iterator[View]:
-        """Open a view at a ref expression; needs a thread.
+        """Open a view at a ref expression; this blocks, so call it in a worker thread.
 
         Args:
             ref: the ref expression.
@@ -109,7 +109,7 @@ class Call:
             raise S3Error("NoSuchBucket", f"no repository {name!r} is served here")
 
     def writer(self, branch: str = "") -> BranchWriter:
-        """Return the writer of a branch; needs a thread.
+        """Return the writer of a branch; this blocks, so call it in a worker thread.
 
         Args:
             branch: the name of the branch; ``""`` for the branch of the key.
