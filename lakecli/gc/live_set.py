@@ -230,7 +230,13 @@ def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Bat
     """
     part = Remainder(batches)
     objects, sizes, foreign, newest, later = zip(*part.counts, strict=True)
-    counts = sum(objects), sum(sizes), sum(foreign), next(filter(None, newest), ""), sum(later)
+    counts = (
+        sum(objects),
+        sum(sizes),
+        sum(foreign),
+        next(filter(None, reversed(newest)), ""),
+        sum(later),
+    )
     yield from part.result(read, PartListing(names[part.number], part.records, *counts))
 
 
