@@ -190,9 +190,9 @@ def _configure(context: Context) -> int:
     Raises:
         UsageError: there is no terminal, so the subcommand is missing.
     """
-    from lakecli.cli.commands.config import configure
+    from lakecli.cli.commands.config import configure, is_asked
 
-    if context.out.json or not context.can_ask:
+    if not is_asked(context):
         refuse_command(("config",))
     return configure(context)
 

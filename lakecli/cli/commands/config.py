@@ -208,6 +208,11 @@ def use(
     context.out.emit(UsedJson(uri=used), text=lambda: lines)
 
 
+def is_asked(context: Context) -> bool:
+    """Return whether lakecli may ask questions: on a terminal, and without ``--json``."""
+    return context.can_ask and not context.out.json
+
+
 def configure(context: Context) -> int:
     """Ask for settings one by one; write all changes together, after the last question.
 

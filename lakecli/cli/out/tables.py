@@ -1,11 +1,16 @@
-"""Tables for a terminal: at most as wide as the terminal, with numbers aligned to the right."""
+"""Tables for a terminal, drawn by Rich: at most as wide as the terminal, numbers right-aligned."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from io import StringIO
 from typing import Final
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+_WHOLE_WIDTH: Final = 1 << 20
 _GAP: Final = 2
 _READABLE: Final = 16
 _NARROW: Final = 6
@@ -45,26 +50,23 @@ def aligned_lines(
             _narrow(narrowed, room, _NARROW)
         for number, narrow in zip(cut, narrowed, strict=True):
             widths[number] = narrow
-    lines = []
-    is_number = [_are_numbers(filter(None, column)) for column in zip(*rows, strict=True)]
-    is_number = is_number or [False] * len(columns)
-    for row in ([column.upper() for column in columns], *rows):
-        cells = map(_fitted, row, widths, is_number)
-        lines.append((" " * _GAP).join(cells).rstrip())
-    return lines
-
-
-def _are_numbers(cells: Iterable[str]) -> bool:
-    found = [_NUMBER.fullmatch(cell) is not None for cell in cells]
-    return bool(found) and all(found)
-
-
-def _fitted(cell: str, width: int, is_number: bool) -> str:  # noqa: FBT001 - for `map`
-    """Return a cell cut or padded to a width; numbers are aligned to the right."""
-    if cell_len(cell) > width:
-        cell = set_cell_size(cell, width - 1) + "…"
-    blanks = " " * (width - cell_len(cell))
-    return blanks + cell if is_number else cell + blanks
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    for number, column in enumerate(columns):
+        cells = [row[number] for row in rows if row[number]]
+        is_number = bool(cells) and all(map(_NUMBER.fullmatch, cells))
+        table.add_column(
+            Text(column.upper()),
+            justify="right" if is_number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            width=widths[number],
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    drawn = StringIO()
+    console = Console(file=drawn, width=_WHOLE_WIDTH, color_system=None, legacy_windows=False)
+    console.print(table)
+    return [line.rstrip() for line in drawn.getvalue().splitlines()]
 
 
 def _narrow(widths: list[int], room: int, least: int) -> None:
