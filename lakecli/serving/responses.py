@@ -56,7 +56,7 @@ def object_response(
     if span is not None:
         headers["content-range"] = f"bytes {start}-{end - 1}/{entry.size}"
     status = 200 if span is None else 206
-    if request.method == "HEAD" or start == end:
+    if request.method == "HEAD":
         return PlainResponse(status, headers)
     pieces = read_part(repository, entry, start, end - start)
     first = next(pieces, b"")

@@ -107,6 +107,13 @@ def test_object_whose_data_is_gone_is_not_found(site: Site, tmp_path: Path) -> N
     assert site("GET", READ, None, {"Range": "bytes=0-1"}, path="a").status == 404
 
 
+def test_empty_object_whose_data_is_gone_is_not_found(site: Site) -> None:
+    address = put(site, "a", b"").json["physical_address"]
+    assert site("GET", READ, path="a").status == 200
+    Path(address.removeprefix("local://")).unlink()
+    assert site("GET", READ, path="a").status == 404
+
+
 @pytest.mark.parametrize("size", [100, 3_000_000])
 def test_damaged_object_is_never_sent_whole(site: Site, size: int) -> None:
     address = put(site, "a", b"x" * size).json["physical_address"]

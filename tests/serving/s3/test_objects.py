@@ -36,6 +36,14 @@ def entry(site: Site, path: bytes, ref: str = "main") -> Entry:
         return view.entry(path)
 
 
+@pytest.mark.parametrize("body", [b"", b"x", LARGE], ids=len)
+def test_what_the_namespace_has_lost_is_an_error(either: Site, body: bytes) -> None:
+    either("PUT", "main/a", body)
+    (found,) = either.demo.store.list("data/")
+    either.demo.store.delete([found.key])
+    assert either("GET", "main/a").code == "InternalError"
+
+
 @pytest.mark.parametrize("body", [b"", b"x", b"y" * (1 << 20), LARGE], ids=len)
 def test_what_is_written_is_read(either: Site, body: bytes) -> None:
     etag = either.put("main/dir/a b+ü", body)
