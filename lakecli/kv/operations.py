@@ -24,8 +24,9 @@ operation. Staged records are read from the images of the newer operations, whic
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
-from itertools import chain, islice
+from heapq import merge
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from lakecli.base.identity import blake3_of
@@ -504,13 +505,15 @@ class PastStaging:
 
     def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
         """Yield (path, staged record) under `prefix` from `start` on, in path order."""
-        present: Iterator[tuple[bytes, bytes | None]] = local_store.scan_paths(
-            self._txn, Table.STAGING, token, start=start, prefix=prefix
-        )
-        ids = self._writers.get(token, [])
         within = {"start": start, "prefix": prefix}
-        images = [iter_images(self._txn, id_, token, **within) for id_ in reversed(ids)]
-        return _existing(reduce(lambda older, newer: put_over(newer, older), images, present))
+        present = local_store.scan_paths(self._txn, Table.STAGING, token, **within)
+        ids = self._writers.get(token)
+        if not ids:
+            return present
+        # There may be thousands of layers. Of equal paths, that of the first layer comes first.
+        images = [iter_images(self._txn, id_, token, **within) for id_ in ids]
+        merged = merge(*images, present, key=itemgetter(0))
+        return _existing(next(group) for _, group in groupby(merged, key=itemgetter(0)))
 
 
 def _existing(records: Iterator[tuple[bytes, bytes | None]]) -> Iterator[Record]:

@@ -289,6 +289,16 @@ def test_a_ref_is_read_as_of_an_operation(repository: Repository) -> None:
     assert stood(then, "main@{0}") == ids[1]
 
 
+def test_the_past_is_read_across_more_operations_than_python_nests(repository: Repository) -> None:
+    stage(repository, "main", {b"a": b"old"})
+    with repository.lake.kv.read() as txn:
+        (latest, *_) = iter_operations(txn, repository.key)
+    before = read(repository, "main")
+    for number in range(1_100):
+        stage(repository, "main", {b"a": b"%d" % number, b"b%04d" % number: b""})
+    assert read(repository_at(repository, latest.id.hex()), "main") == before
+
+
 class TestFirstPush:
     """What led to the first move in the bucket is that move."""
 
