@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from lakecli.base.model import EMPTY_TREE, ChangeType, CommitId, MetarangeId, StagingToken
-from lakecli.committed.values import encode_entry
+from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import Refused
 from lakecli.kv import operations as log
 from lakecli.kv.operations import Operation, StagingChange
@@ -302,6 +302,7 @@ def _write_back(
                 if each not in changes:
                     writer.remove(each, Expected.BASE)
                     removed.add(each)
+            decode_entry(value)  # a damaged one ends the undo before anything is written
             writer.add(WantedFile(relative, value, expected))
     return back, removed
 
@@ -367,6 +368,7 @@ def overwrite_again(
             if value is None:
                 writer.remove(path, state)
             else:
+                decode_entry(value)
                 writer.add(WantedFile(path, value, state))
         blocked = {*worktree.link.unresolved} - wanted.keys()
         was_in_the_way = InTheWay(path for path, (value, _) in wanted.items() if value is None)
