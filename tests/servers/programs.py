@@ -5,6 +5,7 @@ Each is fetched once into `lakecli-tests/servers/` in the cache directory.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -26,9 +27,6 @@ _POM = """\
 _DEPENDENCY = (
     "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 )
-
-_LAKEFS = "github.com/treeverse/lakefs"
-_DELTA = "github.com/treeverse/delta-go v0.0.0-20260323095047-d2f80252d945"
 
 
 def _fetch(
@@ -73,18 +71,18 @@ def from_go(package: str, version: str) -> str:
 def from_lakefs(program: str, version: str) -> str:
     """Return the path of lakeFS, or of lakectl.
 
-    Go does not install a program of a module that replaces another one, so it is built in a module
-    of its own with the same replacement.
+    Go does not install a program of a module that replaces another one, so it is built where the
+    module is.
     """
     go = require_tool("go")
 
     def fetch(partial: Path) -> Sequence[str | Path]:
-        (partial / "go.mod").write_text(
-            "module tests\n\n"
-            f"require {_LAKEFS} {version}\n"
-            f"replace github.com/csimplestring/delta-go => {_DELTA}\n"
+        download = (go, "mod", "download", "-json", f"github.com/treeverse/lakefs@{version}")
+        found = subprocess.run(
+            download, cwd=partial, capture_output=True, timeout=LIMIT, check=True
         )
-        return (go, "build", "-mod=mod", "-o", partial / program, f"{_LAKEFS}/cmd/{program}")
+        folder = json.loads(found.stdout)["Dir"]
+        return (go, "-C", folder, "build", "-o", partial / program, f"./cmd/{program}")
 
     return str(_fetch(f"{program}-{version}", fetch, {}) / program)
 
