@@ -19,8 +19,9 @@ try:
 except ImportError as error:
     from lakecli.errors import install_command
 
-    message = f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"
-    raise ImportError(message) from error
+    raise ImportError(
+        f"the lakefs:// file system needs fsspec: {install_command('fsspec')}"
+    ) from error
 
 from lakecli.filesystem.system import LakeFileSystem
 

@@ -85,8 +85,13 @@ class _Table(NamedTuple):
         return cls(place.repository, place.ref, directory)
 
 
-_recent: Final = threading.local()
-"""Its attribute ``table`` is the table whose metadata file this thread has requested last."""
+class _Recent(threading.local):
+    """Thread-local: the table whose metadata file this thread has requested last."""
+
+    table: _Table | None = None
+
+
+_recent: Final = _Recent()
 
 
 class LakeFileIO(FsspecFileIO):
@@ -110,7 +115,7 @@ class LakeFileIO(FsspecFileIO):
         super().__init__(properties=properties)
         nonce, _, metadata = properties.get(TABLE, "").partition(" ")
         self._table = _Table.of(metadata) if nonce == _NONCE else None
-        self._recent: _Table | None = getattr(_recent, "table", None)
+        self._recent = _recent.table
         self._written: set[str] = set()
 
     def new_input(self, location: str) -> FsspecInputFile:
@@ -122,8 +127,9 @@ class LakeFileIO(FsspecFileIO):
         self._check(location, reads=True)
         if not location.startswith(SCHEME):
             return super().new_input(location)
-        kind = _MetadataInput if location.endswith(_METADATA) else FsspecInputFile
-        return kind(location, self._lake())
+        if location.endswith(_METADATA):
+            return _MetadataInput(location, self._lake())
+        return FsspecInputFile(location, self._lake())
 
     def new_output(self, location: str) -> FsspecOutputFile:
         """Return a file to write; raise `OSError` if the table may not refer to this file."""
@@ -134,17 +140,19 @@ class LakeFileIO(FsspecFileIO):
         self._written.add(location)
         if not location.startswith(SCHEME):
             return super().new_output(location)
-        kind = _MetadataOutput if location.endswith(_METADATA) else FsspecOutputFile
-        return kind(location, self._lake())
+        if location.endswith(_METADATA):
+            return _MetadataOutput(location, self._lake())
+        return FsspecOutputFile(location, self._lake())
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Delete a file; raise `OSError` if the file is not in the directory of the table."""
         name = location if isinstance(location, str) else location.location
         self._check(name)
+        table = self._table
         if not name.startswith(SCHEME):
             super().delete(location)
             return
-        if name not in self._written and not _is_below(self._table, name):
+        if name not in self._written and not _is_below(table, name):
             _refuse(name, "a table deletes only files in its own directory")
         self._lake().rm(name)
 
@@ -164,8 +172,11 @@ class LakeFileIO(FsspecFileIO):
             if place.repository != table.repository:
                 _refuse(location, f"outside the repository of a table in {owner}")
             if place.ref != table.ref and not self.properties.get(REF):
-                hint = f"to read all its files at one ref, set the property {REF}"
-                _refuse(location, f"at another ref than a table in {owner}", hint)
+                _refuse(
+                    location,
+                    f"at another ref than a table in {owner}",
+                    f"to read all its files at one ref, set the property {REF}",
+                )
             return
         scheme, separator, _ = location.partition("://")
         if not separator or scheme.lower() in {"file", "local"}:

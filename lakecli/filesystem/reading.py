@@ -26,6 +26,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.reading.contents import damaged, gone, read_located
+from lakecli.repository.reading.reader import Reader, open_reader
 from lakecli.repository.reading.view import View, open_view
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.contract import ObjectNotFound
@@ -106,11 +107,13 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             if not place.ref:
                 with lakes.repository(self.home, place.repository):
                     return _directory(path)
-            with self._view(place) as view:
-                value = view.find(place.path) if place.path else None
-                if value is not None:
-                    return _file(view.repository, path, decode_entry(value))
-                if not place.path or self._has_directory(view, path, place):
+            with self._reader(place) as (repository, reader):
+                if not place.path:
+                    return _directory(path)
+                entry = reader.find(place.path)
+                if entry is not None:
+                    return _file(repository, path, entry)
+                if path in self._made or _has_any(reader.iter(prefix=place.directory)):
                     return _directory(path)
         raise _missing(path)
 
@@ -149,7 +152,9 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):
                     found.append(_directory(name))
-                elif item.path != below:  # leave out the directory's own marker
+                elif (
+                    item.path != below
+                ):  # leave out the directory's own marker, whose path ends in a slash
                     found.append(_file(view.repository, name, decode_entry(item.value)))
             value = view.find(place.path) if place.path and not found else None
             if value is not None:
@@ -185,19 +190,19 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     def _find(self, path: str, place: LakePath, *, prefix: str, withdirs: bool) -> dict[str, Info]:
         found: dict[str, Info] = {}
         try:
-            with finding(path), self._view(place) as view:
-                for below, value in view.scan(prefix=place.directory + os.fsencode(prefix)):
-                    name, entry = place.name(below), decode_entry(value)
+            with finding(path), self._reader(place) as (repository, reader):
+                for below, entry in reader.iter(prefix=place.directory + os.fsencode(prefix)):
+                    name = place.name(below)
                     if withdirs:
                         _add_parents(found, path, name)
                     if below.endswith(b"/") and entry.size:
                         why = "no file can have a name that ends in a slash"
                         warnings.warn(f"left out: {name}/: {why}", LakeWarning, stacklevel=2)
                     elif not below.endswith(b"/"):
-                        found[name] = _file(view.repository, name, entry)
-                own = view.find(place.path) if place.path and not found else None
+                        found[name] = _file(repository, name, entry)
+                own = reader.find(place.path) if place.path and not found else None
                 if own is not None:
-                    found[path] = _file(view.repository, path, decode_entry(own))
+                    found[path] = _file(repository, path, own)
         except FileNotFoundError:
             return {}
         return found
@@ -252,17 +257,21 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             value = view.find(place.path)
             if value is not None:
                 return place, value
-            if self._has_directory(view, path, place):
+            if path in self._made or _has_any(view.scan(prefix=place.directory)):
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
         raise _missing(path)
 
-    def _has_directory(self, view: View, path: str, place: LakePath) -> bool:
-        """Return whether a directory was made here, or a ref has an object below it."""
-        return path in self._made or next(view.scan(prefix=place.directory), None) is not None
+    @contextmanager
+    def _reader(self, place: LakePath) -> Iterator[tuple[Repository, Reader]]:
+        """Open a ref for use in the calling thread; all threads share the cached trees."""
+        with (
+            lakes.repository(self.home, place.repository) as repository,
+            open_reader(repository, place.ref, above=self._above(place)) as reader,
+        ):
+            yield repository, reader
 
     @contextmanager
     def _view(self, place: LakePath) -> Iterator[View]:
-        """Open a ref for use in the calling thread; all threads share the cached trees."""
         with (
             lakes.repository(self.home, place.repository) as repository,
             open_view(repository, place.ref, above=self._above(place)) as view,
@@ -297,8 +306,9 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         if not paths:
             return []
         with ThreadPoolExecutor(min(PARALLEL_READS, len(paths)), "lakefs-read") as pool:
-            parts = zip(paths, starts, ends, strict=True)
-            asked = [pool.submit(self.cat_file, *each) for each in parts]
+            asked = [
+                pool.submit(self.cat_file, *each) for each in zip(paths, starts, ends, strict=True)
+            ]
         answers: list[Any] = []
         for future in asked:
             error = future.exception()
@@ -375,6 +385,11 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
             yield from read_located(place.uri, store, key, entry)
+
+
+def _has_any(below: Iterator[object]) -> bool:
+    """Return whether an iterator yields at least one item."""
+    return next(below, None) is not None
 
 
 def _directory(name: str) -> Info:

@@ -176,10 +176,12 @@ class LakeFileSystem(ReadingFileSystem):
         while parent:
             parent = self._parent(parent)
             self._made.discard(parent)
-        changes = Pending() if pending is None else pending
-        changes.add(place, change)
         if pending is None:
-            changes.stage(self.home)
+            pending = Pending()
+            pending.add(place, change)
+            pending.stage(self.home)
+        else:
+            pending.add(place, change)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
         waiting = self._waiting
@@ -446,8 +448,9 @@ class LakeFileSystem(ReadingFileSystem):
             with ExitStack() as stack:
                 with finding(path):
                     self._check_free(path)
-                    opened = blocks.opened(self.home, place.repository, place.ref)
-                    block = stack.enter_context(opened)
+                    block = stack.enter_context(
+                        blocks.opened(self.home, place.repository, place.ref)
+                    )
                     with lakes.repository(self.home, place.repository, is_fresh=True) as repository:
                         name = block.begin(repository, place.ref)
                 yield

@@ -29,7 +29,8 @@ class Pending:
                 raise ValueError(f"its transaction has ended: {place.name(place.path)}")
             key = place.repository, place.ref
             branch = self._changes.setdefault(key, {})
-            if isinstance(change, Removal) and isinstance(branch.get(place.path), bytes):
+            is_removal = isinstance(change, Removal)
+            if is_removal and isinstance(branch.get(place.path), bytes):
                 change = Removal(b"")  # `seen` was never staged, so remove any entry of the branch
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
@@ -69,9 +70,10 @@ class LakeTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
     def start(self) -> None:
         """Begin the transaction; raise `ValueError` if the instance already has a transaction."""
         if not self.fs.begins(self.pending):
-            hint = "for separate ones use separate instances: skip_instance_cache=True"
-            what = "a transaction of this file system has begun already, in this thread or another"
-            raise ValueError(f"{what} one ({hint})")
+            raise ValueError(
+                "a transaction of this file system has begun already, in this thread or another "
+                "one (for separate ones use separate instances: skip_instance_cache=True)"
+            )
         super().start()
 
     def complete(self, commit: bool = True) -> None:

@@ -9,10 +9,11 @@
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import islice
 from threading import Lock
+from types import MappingProxyType
 from typing import Final
 
 from lakecli.base.model import Commit, Entry
@@ -52,7 +53,7 @@ class Reader:
         # The transaction sees no later writes, so an area that is empty now stays empty.
         view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
         self._is_closed = False
-        self.has_changes = bool(view.tokens)
+        self.has_changes = bool(view.tokens or view.above)
         # The staging area belongs to one thread at a time; a committed tree never changes.
         self._turn: AbstractContextManager[object] = Lock() if self.has_changes else nullcontext()
         self.commit: Commit = view.commit
@@ -150,11 +151,15 @@ class Reader:
 
 @contextmanager
 def open_reader(
-    repository: Repository, ref: str, *, fill: bytes | str | None = None
+    repository: Repository,
+    ref: str,
+    *,
+    fill: bytes | str | None = None,
+    above: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Iterator[Reader]:
-    """Open a reader; see `Repository.reader`."""
+    """Open a reader; see `Repository.reader`, and `open_view` for `above`."""
     with ExitStack() as stack, ExitStack() as transaction:
-        view = transaction.enter_context(open_view(repository, ref))
+        view = transaction.enter_context(open_view(repository, ref, above=above))
         filling = None
         if fill is not None:
             points, tree = kept_reader(repository.trees), view.commit.metarange_id
