@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from io import BytesIO
 from threading import BoundedSemaphore, Lock, RLock
-from typing import BinaryIO, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import BinaryIO, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from lakecli.base.retry import REQUESTS
 from lakecli.errors import LakeError, UsageError
@@ -53,6 +53,9 @@ class SdkClient(Protocol):
         """
 
 
+BUCKET_EXISTS: Final = "the bucket exists"
+"""What a store has learned once it found the bucket."""
+
 T = TypeVar("T")
 Client = TypeVar("Client", bound=SdkClient)
 Position = TypeVar("Position")
@@ -90,7 +93,7 @@ class CloudStore(
         self.start = f"{prefix}/" if prefix else ""
         self.translator = translator
         self._server_date = date
-        self._bucket_exists = False
+        self._learned: set[str] = set()  # shared with the stores that `at_version` returns
 
     @property
     def server_date(self) -> ServerDate:
@@ -164,7 +167,7 @@ class CloudStore(
         except contract.ObjectNotFound:
             self._check_bucket_once()
             raise
-        self._bucket_exists = True
+        self._learned.add(BUCKET_EXISTS)
 
     def follow_pages(
         self, ask: Callable[[Position], tuple[Iterable[T], Position | None]], position: Position
@@ -224,7 +227,7 @@ class CloudStore(
 
     def _check_bucket_once(self) -> None:
         """Raise `BucketNotFound` if the bucket is missing; do nothing once the bucket was found."""
-        if self._bucket_exists:
+        if BUCKET_EXISTS in self._learned:
             return
         try:
             self.check_bucket()
@@ -232,7 +235,7 @@ class CloudStore(
             raise
         except LakeError:
             return  # unknown; the object is missing either way
-        self._bucket_exists = True
+        self._learned.add(BUCKET_EXISTS)
 
     def _check_absent(self, key: str) -> None:
         """Raise `ConditionFailed` if the key exists, so that no large body is sent in vain."""

@@ -30,7 +30,7 @@ from lakecli.stores.azure.errors import NOT_COPIED, AzureTranslator
 from lakecli.stores.azure.names import check_name, version_of, version_time
 from lakecli.stores.azure.uploads import AzureUploads, block_name
 from lakecli.stores.capabilities import Access, Renews, not_versioned
-from lakecli.stores.cloud_store import MatchingCloudStore
+from lakecli.stores.cloud_store import BUCKET_EXISTS, MatchingCloudStore
 from lakecli.stores.contract import Attributes, ConditionFailed, ObjectInfo, Version
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest, quoted_path
 from lakecli.stores.responses import UnusableAnswerError, name_below
@@ -73,7 +73,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         super().__init__(root, prefix, translator)
         self.account = account
         self.container = container
-        self._bucket_exists = True  # no check: Azure has different errors for container and blob
+        self._learned.add(BUCKET_EXISTS)  # Azure has different errors for container and blob
 
     def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         """Return a range of a blob; to read from its end, request its size first."""

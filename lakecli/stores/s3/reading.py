@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     from botocore.response import StreamingBody
 
+_REFUSES_IF_MATCH: Final = "the server refuses If-Match"
+"""What a store has learned of a server."""
+
 _META: Final = "x-amz-meta-"
 _DESCRIBED: Final = {
     "ETag": "etag",
@@ -112,7 +115,6 @@ class S3Reader(CloudStore, OpensRanges):
         super().__init__(f"s3://{bucket}", prefix, translator, self._connection.server_date)
         self.bucket = bucket
         self.direct = DirectRequests(self._connection, bucket, translator)
-        self._sends_if_match = True
 
     @property
     def _wanted(self) -> dict[str, str]:
@@ -154,7 +156,7 @@ class S3Reader(CloudStore, OpensRanges):
 
     def _if_match(self, matching: str) -> str:
         """Return the value of the header ``If-Match``, or ``""`` if it cannot be sent."""
-        tag = contract.tag_to_send(matching) if self._sends_if_match else ""
+        tag = "" if _REFUSES_IF_MATCH in self._learned else contract.tag_to_send(matching)
         return f'"{tag}"' if tag else ""
 
     def _request(self, full: str, matching: str, wanted: Mapping[str, str]) -> dict[str, Any]:
@@ -181,7 +183,7 @@ class S3Reader(CloudStore, OpensRanges):
             answer["Body"].close()
             raise
         if is_refused:
-            self._sends_if_match = False
+            self._learned.add(_REFUSES_IF_MATCH)
         return cast("dict[str, Any]", answer)
 
     def _read_by_sdk(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import Unreachable
 from lakecli.stores.contract import ConditionFailed, ObjectInfo, Version
+from lakecli.stores.read_only import at_version
 from lakecli.stores.responses import UnusableAnswerError
 from lakecli.stores.s3.reading import described, read_page
 from lakecli.stores.s3.store import S3Store
@@ -92,8 +93,20 @@ class TestConditionsOfReads:
             assert file.read() == b"new"
         with pytest.raises(ConditionFailed):
             store.get(key, matching="old")
+        at_version(store, "v1").get(key, matching="new")
         for request in server.requests[sent:]:
             assert "If-Match" not in request.headers
+
+    def test_what_a_read_of_a_version_learns_holds_for_others(
+        self, server: StubServer, store: S3Store, key: str
+    ) -> None:
+        good = Answer(body=b"new", headers={"ETag": '"new"'})
+        server.answers = [s3_error(501, "NotImplemented"), good]
+        assert at_version(store, "v1").get(key, matching="new") == b"new"
+        sent = len(server.requests)
+        for reader in (store, at_version(store, "v2")):
+            reader.get(key, matching="new")
+        assert len(server.requests) == sent + 2
 
     def test_a_condition_that_did_not_hold_is_sent_again(
         self, server: StubServer, store: S3Store, key: str
