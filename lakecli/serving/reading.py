@@ -1,6 +1,5 @@
 """Queries, conditional requests and byte ranges, for all surfaces."""
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,8 +30,9 @@ def query_of(raw: bytes, *, most: int | None = None) -> list[tuple[str, str]]:
         UsageError: there are more than `most` parameters.
     """
     try:
+        text = raw.decode("utf-8", "surrogateescape")
         return parse_qsl(
-            os.fsdecode(raw), keep_blank_values=True, errors="surrogateescape", max_num_fields=most
+            text, keep_blank_values=True, errors="surrogateescape", max_num_fields=most
         )
     except ValueError:
         raise UsageError("too many parameters in the address") from None

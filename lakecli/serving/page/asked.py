@@ -50,7 +50,7 @@ class Asked:
         Raises:
             UsageError: the path is too long.
         """
-        path = os.fsencode(self.query.get(key, ""))
+        path = self.query.get(key, "").encode("utf-8", "surrogateescape")
         check_path(path, allow_empty=True)
         return path
 

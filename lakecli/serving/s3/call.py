@@ -144,7 +144,8 @@ class Call:
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
         pieces, received = self._pieces(), []
-        if (self.body_size or 0) <= PIECE:
+        announced = self.body_size
+        if announced is not None and announced <= PIECE:
             size = 0
             async for piece in pieces:
                 received.append(piece)

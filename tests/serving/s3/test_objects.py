@@ -16,7 +16,7 @@ from lakecli.repository.handoff.incoming import record_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.serving.context import Options
-from lakecli.serving.s3 import objects
+from lakecli.serving.s3 import call, objects
 from lakecli.serving.s3.objects import etag_of
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import ANY
@@ -26,7 +26,7 @@ from tests.serving.s3_wire import now
 from tests.support import lakes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 LARGE = bytes(range(251)) * 20_000  # five pieces
 
@@ -34,6 +34,23 @@ LARGE = bytes(range(251)) * 20_000  # five pieces
 def entry(site: Site, path: bytes, ref: str = "main") -> Entry:
     with open_view(site.demo, ref) as view:
         return view.entry(path)
+
+
+def test_a_body_of_unknown_size_is_refused_before_it_is_read(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    pieces = call.Call._pieces
+
+    async def counted(self: call.Call) -> AsyncIterator[bytes]:
+        async for piece in pieces(self):
+            read.append(piece)
+            yield piece
+
+    monkeypatch.setattr(call.Call, "_pieces", counted)
+    monkeypatch.setattr(call.Call, "body_size", None)
+    assert site("PUT", "main/a", b"x" * 100_000).code == "MissingContentLength"
+    assert read == []
 
 
 @pytest.mark.parametrize("body", [b"", b"x", LARGE], ids=len)
