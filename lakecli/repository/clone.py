@@ -188,6 +188,8 @@ def _replace_refs(txn: WriteTransaction, repository: Repository, made: _Refs) ->
     before |= {(RefKind.TAG, each.name): each for each in refs.iter_tags()}
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
+    for kind, name in before:  # also fields of theirs that this version does not know
+        (refs.delete_branch if kind is RefKind.BRANCH else refs.delete_tag)(name)
     for key in sorted(before.keys() | made.keys()):
         old = before.get(key)
         if isinstance(old, Branch):

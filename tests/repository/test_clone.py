@@ -15,6 +15,7 @@ from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, LakeError, NothingToDo
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import IntentStore
+from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs
 from lakecli.remote.refs import Intent
@@ -142,6 +143,9 @@ def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:
     lake = first.lake
     with lake.kv.write() as txn:
         IntentStore(txn, first.key).put(bytes(16), {"unsent": True})
+        record = json.loads(txn.get(Table.BRANCHES, first.key + b"main") or b"")
+        later = json.dumps(record | {"of a later version": 1}).encode()
+        txn.put(Table.BRANCHES, first.key + b"main", later)
     repo.delete(lake, "demo")
 
     made = clone(lake, NAMESPACE, "again")
@@ -152,6 +156,7 @@ def test_a_forgotten_repository_can_be_cloned_again(first: Repository) -> None:
     assert read(made, unpushed.id) == checksums({b"a": b"a", b"b": b"b"})  # by its ID
     with lake.kv.read() as txn:
         assert list(IntentStore(txn, made.key).iter()) == []
+        assert b"later" not in (txn.get(Table.BRANCHES, made.key + b"main") or b"later")
         operation = next(log.iter_operations(txn, made.key))
     changed = {(change.kind, change.name): change for change in operation.refs}
     assert changed[RefKind.BRANCH, "unpushed"].after is None

@@ -164,8 +164,9 @@ def clone_from_lakefs(
     uri = normalise(storage_namespace)
     with lake.kv.read() as txn:
         _check_free(txn, name, uri)
-        intended = lakes.find_intention(txn, uri)
     store, region = lake.runtime.for_repository(name).find_store(uri)
+    with lake.kv.read() as txn:
+        intended = lakes.find_intention(txn, uri)
     owner = namespace.owner_of(store)
     if owner is not None and not (take_over and intended and owner == intended.uuid):
         command = f"`clone --from-lakefs {uri} lakefs://{name}`"
