@@ -157,7 +157,9 @@ def _read_listed(
     listed = True
     while listed:
         listed = False
-        packs = sorted(list_packs(store), key=attrgetter("size", "id"), reverse=True)
+        packs = list(list_packs(store))
+        if not all_packs:  # the large ones first, since they replace others
+            packs.sort(key=attrgetter("size", "id"), reverse=True)
         late = sorted(set(also).difference(info.id for info in packs))
         ids = (*(each.id for each in packs), *late)
         for pack_id, pack in _read_each(store, ids, done, all_packs=all_packs):
