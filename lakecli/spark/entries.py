@@ -148,7 +148,7 @@ class EntriesReader(DataSourceReader):
         stop = prefix_end(prefix)
         tree = location.trees().metarange(metarange_id)
         last = len(tree) if stop is None else end_position(tree, stop)
-        records = [(at, tree.record(at)) for at in range(tree.find(prefix), last)]
+        records = ((at, tree.record(at)) for at in range(tree.find(prefix), last))
         most = self.entries_per_partition
         for group in groups_of(records, lambda each: each[1].count, most=most):
             (first, low), (end, high) = group[0], group[-1]
