@@ -177,6 +177,8 @@ def test_names_with_markup_are_clicked(url: tuple[str, Site], chromium: Any) -> 
 
 
 def test_the_keyboard_is_enough(url: tuple[str, Site], chromium: Any) -> None:
+    from playwright.sync_api import expect
+
     visit = Visit(chromium, *url)
     page = visit.go(PAGES["tree"])
     page.keyboard.press("Tab")
@@ -199,9 +201,11 @@ def test_the_keyboard_is_enough(url: tuple[str, Site], chromium: Any) -> None:
         seen.add(page.evaluate("document.activeElement.innerText"))
     assert {"raw/", "empty", "History", "Compare"} <= seen
     page = visit.go(PAGES["csv"])
-    page.get_by_role("region", name="Rows").focus()
+    rows = page.get_by_role("region", name="Rows")
+    rows.focus()
+    expect(rows.get_by_role("row").last).not_to_be_in_viewport()
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.scroll').scrollTop > 100")
+    expect(rows.get_by_role("row").last).to_be_in_viewport()
     page = visit.go(link("demo", "diff"))
     page.get_by_label("to", exact=True).fill("experiment")
     page.get_by_label("to", exact=True).press("Enter")
