@@ -49,8 +49,12 @@ BATCH: Final = 1_024
 """Number of objects that are made durable and staged together."""
 
 _OF_ONE_OBJECT: Final = (
-    *(errors.PermissionDenied, errors.Unreachable, errors.NotFound),
-    *(errors.IntegrityError, errors.UsageError, errors.Refused),
+    errors.PermissionDenied,
+    errors.Unreachable,
+    errors.NotFound,
+    errors.IntegrityError,
+    errors.UsageError,
+    errors.Refused,
 )
 """Errors that may concern one object only."""
 

@@ -47,9 +47,18 @@ FULL_MAP: Final = 0.8
 
 
 FAMILIES: Final[tuple[type[errors.LakeError], ...]] = (
-    *(errors.Unreachable, errors.NotFound, errors.PermissionDenied, errors.IntegrityError),
-    *(errors.Refused, errors.UsageError, errors.ConflictError, errors.LostRace),
-    *(errors.OutcomeUnknown, errors.PartialFailure, errors.NothingToDo, errors.LakeError),
+    errors.Unreachable,
+    errors.NotFound,
+    errors.PermissionDenied,
+    errors.IntegrityError,
+    errors.Refused,
+    errors.UsageError,
+    errors.ConflictError,
+    errors.LostRace,
+    errors.OutcomeUnknown,
+    errors.PartialFailure,
+    errors.NothingToDo,
+    errors.LakeError,
 )
 """Kinds of errors, the most serious first: only the most serious one is raised."""
 

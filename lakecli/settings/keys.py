@@ -244,9 +244,10 @@ def _by_bucket(parse: TextParser, bucket: str) -> Callable[[str], ByBucket]:
             place = place.rstrip("/")
             if place and not re.fullmatch(pattern, place, re.ASCII):
                 hint = (
-                    f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks between "
+                    f"write {bucket}=VALUE, or VALUE for all buckets; several with blanks "
+                    "between them"
                 )
-                raise _invalid("not a bucket", place, f"{hint}them")
+                raise _invalid("not a bucket", place, hint)
             if place in found:
                 where = _shown(place) if place else "all buckets"
                 raise UsageError(f"two values for {where}", hint="remove one of them")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, TypedDict
+from typing import Annotated, NamedTuple, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
@@ -101,8 +101,8 @@ def fs_cp(
         )
     act: Callable[..., Entry | int] = partial(cp_tree, delete=delete) if recursive else cp
     act = partial(act, attributes=attributes, source_ref=ref_of(source))
-    options = (transfer, attributes)
-    _rearrange(context, "copy", (source, destination), act, options, recursive=recursive)
+    how = _Rearranging("copy", attributes, transfer, recursive=recursive)
+    _rearrange(context, source, destination, act, how)
 
 
 @answers(RearrangedJson)
@@ -134,33 +134,44 @@ def fs_mv(
     """
     act: Callable[..., Entry | int] = mv_tree if recursive else mv
     act = partial(act, source_branch=ref_of(source))
-    options = (transfer, UNCHANGED)
-    _rearrange(context, "move", (source, destination), act, options, recursive=recursive)
+    how = _Rearranging("move", UNCHANGED, transfer, recursive=recursive, moves=True)
+    _rearrange(context, source, destination, act, how)
+
+
+class _Rearranging(NamedTuple):
+    """How objects are copied or moved.
+
+    Attributes:
+        verb: ``copy`` or ``move``, for messages.
+        attributes: the attributes of the copies.
+        transfer: the options of a transfer to another repository.
+        recursive: whether all objects below a path are meant.
+        moves: whether the old objects are removed.
+    """
+
+    verb: str
+    attributes: NewAttributes
+    transfer: TransferOptions
+    recursive: bool
+    moves: bool = False
 
 
 def _rearrange(
     context: Context,
-    verb: str,
-    uris: tuple[LakeUri, LakeUri],
+    source: LakeUri,
+    target: LakeUri,
     act: Callable[..., Entry | int],
-    options: tuple[TransferOptions, NewAttributes],
-    *,
-    recursive: bool,
+    how: _Rearranging,
 ) -> None:
     """Copy or move objects within a repository or to another one, and report the result.
 
     Args:
-        verb: ``copy`` or ``move``.
-        uris: the source and the destination.
         act: the function that copies or moves objects within a repository.
-        options: the options of a transfer to another repository, and the attributes of the copies.
 
     Raises:
         PartialFailure: some objects failed.
     """
-    source, target = uris
-    transfer, attributes = options
-    moves = verb == "move"
+    verb, attributes, transfer, recursive, moves = how
     if source.repository == target.repository:
         repository = context.synced_repository(source, target)
         before, after = paths_of(source, target, recursive=recursive)

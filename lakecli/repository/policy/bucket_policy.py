@@ -27,15 +27,28 @@ _WILD: Final = re.compile(r"\[!?[^][!]+\]|[*?]")
 _MARKS: Final = f"{layout.GC}marks/"
 
 _IMMUTABLE: Final = (
-    *(layout.DATA, layout.SSTABLES, layout.COMMITS),
-    *(layout.REFLOG, layout.POLICIES, layout.ATTESTATIONS),
+    layout.DATA,
+    layout.SSTABLES,
+    layout.COMMITS,
+    layout.REFLOG,
+    layout.POLICIES,
+    layout.ATTESTATIONS,
 )
 _NEVER_CHANGED: Final = tuple(f"{each}*" for each in _IMMUTABLE)
 _REPLACED: Final = (f"{layout.REFS}*", layout.POLICY, layout.REPOSITORY, layout.GC_STATE)
 _AREAS: Final = (
-    *(layout.DATA, layout.SSTABLES, layout.COMMITS, layout.ATTESTATIONS, layout.POLICIES),
-    *(layout.GC, layout.INCOMING, layout.SCRATCH, layout.DOCTOR),
-    *(layout.POLICY, layout.REPOSITORY, layout.SHARING),
+    layout.DATA,
+    layout.SSTABLES,
+    layout.COMMITS,
+    layout.ATTESTATIONS,
+    layout.POLICIES,
+    layout.GC,
+    layout.INCOMING,
+    layout.SCRATCH,
+    layout.DOCTOR,
+    layout.POLICY,
+    layout.REPOSITORY,
+    layout.SHARING,
     *(f"{each}{kind}/" for each in (layout.REFS, layout.REFLOG) for kind in ("branches", "tags")),
 )
 """Prefixes of all keys that lakecli writes; no two of them overlap."""

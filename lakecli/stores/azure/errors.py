@@ -20,7 +20,7 @@ _BAD_LOGIN = Words(
     "{host} does not accept the credentials ({code}): {what}: {text}",
     f"check them and the clock of this machine; {HOW_TO_LOG_IN}",
 )
-_NO_KEYS = Words(
+_REFUSES_KEYS = Words(
     PermissionDenied,
     "{host} accepts no account keys ({code}): {what}",
     f"unset {KEY} and run `az login`",
@@ -53,7 +53,7 @@ _BY_CODE = templates(
     (_BAD_NAME, "InvalidResourceName InvalidUri OutOfRangeInput"),
     (_DENIED, "ContainerDisabled PublicAccessNotPermitted"),
     (_NO_BUCKET, "ContainerBeingDeleted ContainerNotFound"),
-    (_NO_KEYS, "KeyBasedAuthenticationNotPermitted"),
+    (_REFUSES_KEYS, "KeyBasedAuthenticationNotPermitted"),
     (_OTHER_SCOPE, "BlobUsesCustomerSpecifiedEncryption"),
     (_OTHER_SCOPE, "RequestForbiddenByContainerEncryptionPolicy"),
     (_OVERTAKEN, "InvalidBlockList"),

@@ -392,8 +392,12 @@ class _Attempts(Retry):
 
 
 _BROKEN = (
-    *(ConnectionError, requests.ConnectionError, requests.Timeout, TransportError),
-    *(requests.exceptions.ChunkedEncodingError, urllib3.exceptions.HTTPError),
+    ConnectionError,
+    requests.ConnectionError,
+    requests.Timeout,
+    TransportError,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.HTTPError,
 )
 
 

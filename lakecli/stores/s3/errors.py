@@ -99,7 +99,7 @@ def reading_settings() -> Iterator[None]:
         ) from error
 
 
-_NO_KEYS = Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS)
+_LACKS_KEYS = Words(PermissionDenied, "no credentials for S3", _NO_CREDENTIALS)
 _NOT_OF_S3 = "{host} sent an answer that cannot be used, it is not of S3: {what}"
 
 # By the name of the SDK's class or of its nearest base, so that the SDK need not be imported.
@@ -113,8 +113,11 @@ _BY_CLASS = templates(
     (_DAMAGED, "ChecksumError FlexibleChecksumError"),
     (_LOGGED_OUT, "CredentialRetrievalError LoginError SSOError TokenRetrievalError"),
     (_MISCONFIGURED, "ConfigNotFound ConfigParseError InvalidConfigError ProfileNotFound"),
-    (_NO_KEYS, "NoCredentialsError"),
-    (_NO_KEYS._replace(message="the credentials for S3 are incomplete"), "PartialCredentialsError"),
+    (_LACKS_KEYS, "NoCredentialsError"),
+    (
+        _LACKS_KEYS._replace(message="the credentials for S3 are incomplete"),
+        "PartialCredentialsError",
+    ),
 )
 
 
