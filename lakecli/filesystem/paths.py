@@ -3,6 +3,9 @@
 Paths have the form ``demo/main/tables/a.parquet``, optionally with ``lakefs://``. A repository that
 is read without a clone is named by its namespace: ``s3://bucket/sales@main/a.parquet``.
 
+A path that exists is never taken for a pattern, although fsspec does so if it contains ``*``, ``?``
+or ``[``: with fsspec 2026.9, ``rm("a[1].csv")`` removes ``a1.csv`` instead.
+
 lakecli's errors are translated into the exceptions that Python programs expect of file operations.
 """
 
@@ -10,7 +13,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakecli import errors
 from lakecli.base.uri import SCHEME, LakeUri, split_namespace, without_scheme
@@ -64,6 +67,43 @@ def parse(path: str) -> LakePath:
         repository, _, rest = path.partition("/")
     ref, _, below = rest.partition("/")
     return LakePath(repository, ref, os.fsencode(below))
+
+
+def is_existing_name(files: Any, path: str) -> bool:
+    """Return whether a path looks like a pattern, but exists.
+
+    Args:
+        files: the file system of the path.
+    """
+    return any(mark in path for mark in "*?[") and bool(files.exists(path))
+
+
+def one_by_one(
+    files: Any, source: Any, target: Any, *, into: bool, recursive: bool, maxdepth: int | None
+) -> tuple[Any, Any]:
+    """Return the source and the target of a transfer for fsspec, which expands patterns.
+
+    If the source looks like a pattern, but exists, the result is two lists of files, which fsspec
+    does not expand. All else is returned unchanged.
+
+    Args:
+        files: the file system of the source.
+        into: whether the target is a directory.
+        recursive: whether a directory is transferred.
+        maxdepth: how many levels of a directory are transferred; ``None``: all.
+    """
+    if not isinstance(source, str | os.PathLike) or not isinstance(target, str | os.PathLike):
+        return source, target
+    given, target = os.fspath(source), os.fspath(target)
+    if not is_existing_name(files, given):
+        return source, target
+    path = files._strip_protocol(given)  # noqa: SLF001 - fsspec's own name for this
+    if into and not (given.endswith("/") and files.isdir(path)):
+        target = f"{target.rstrip('/')}/{path.rpartition('/')[2]}"
+    if not files.isdir(path):
+        return [path], [target]
+    found = files.find(path, maxdepth=maxdepth) if recursive else []
+    return found, [target.rstrip("/") + name[len(path) :] for name in found]
 
 
 class LakeFileError(OSError):

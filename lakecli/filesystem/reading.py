@@ -207,6 +207,32 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return {}
         return found
 
+    def expand_path(
+        self, path: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any
+    ) -> list[str]:
+        """List what paths and patterns match; a path that exists matches only itself.
+
+        Args:
+            recursive: whether to list also what is below directories.
+
+        Raises:
+            FileNotFoundError: nothing matches.
+        """
+        given = [path] if isinstance(path, str | os.PathLike) else path
+        stripped = [self._strip_protocol(each) for each in given]
+        names = {each for each in stripped if paths.is_existing_name(self, each)}
+        found = set(names)
+        if recursive:
+            for name in names:
+                found.update(self.find(name, maxdepth=maxdepth, withdirs=True))
+        patterns = [each for each in stripped if each not in names]
+        try:
+            found.update(super().expand_path(patterns, recursive, maxdepth, **options))
+        except FileNotFoundError:
+            if not found:
+                raise
+        return sorted(found)
+
     def created(self, path: str) -> datetime:
         """Return the time at which an object was recorded."""
         return self.modified(path)
@@ -317,7 +343,15 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             answers.append(future.result() if error is None else error)
         return answers
 
-    def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
         """Download files, and never write outside `lpath`, even if objects have malicious names.
 
         Files with names that Git, lakecli or the system uses are left out, with a `LakeWarning`.
@@ -325,10 +359,15 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         Raises:
             ValueError: the name of an object leads outside `lpath`.
         """
-        root = os.path.abspath(lpath) if isinstance(lpath, str | os.PathLike) else ""
+        root, into = "", False
+        if isinstance(lpath, str | os.PathLike):
+            root, into = os.path.abspath(lpath), os.path.isdir(lpath) or str(lpath).endswith("/")
+        pair = paths.one_by_one(
+            self, rpath, lpath, into=into, recursive=recursive, maxdepth=maxdepth
+        )
         token = _target.set(root)
         try:
-            super().get(rpath, lpath, *args, **options)
+            super().get(*pair, recursive=recursive, callback=callback, maxdepth=maxdepth, **options)
         finally:
             _target.reset(token)
 

@@ -11,7 +11,9 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
 
+from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.core import get_compression
+from fsspec.implementations.local import LocalFileSystem
 
 from lakecli import blocks
 from lakecli.base.model import Commit
@@ -236,13 +238,22 @@ class LakeFileSystem(ReadingFileSystem):
             self._mine.pending = None
         pending.stage(self.home)
 
-    def put(self, lpath: Any, rpath: Any, **options: Any) -> None:
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
         """Upload files or directories; stage all of them together.
 
         Files of Git, of lakecli and of the system are left out, with a `LakeWarning`.
         """
+        pair = self._one_by_one(LocalFileSystem(), lpath, rpath, recursive, maxdepth)
         with self._together():
-            super().put(lpath, rpath, **options)
+            super().put(*pair, recursive=recursive, callback=callback, maxdepth=maxdepth, **options)
 
     def put_file(self, lpath: str, rpath: str, **options: Any) -> None:
         """Upload one file, unless `put` leaves out files with its name."""
@@ -254,10 +265,26 @@ class LakeFileSystem(ReadingFileSystem):
         with self._together():
             super().pipe(path, value, **options)
 
-    def copy(self, path1: Any, path2: Any, **options: Any) -> None:
+    def copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        **options: Any,
+    ) -> None:
         """Copy objects or directories of any ref to a branch, without copying data."""
+        pair = self._one_by_one(self, path1, path2, recursive, maxdepth)
         with self._together():
-            super().copy(path1, path2, **options)
+            super().copy(*pair, recursive=recursive, maxdepth=maxdepth, **options)
+
+    def _one_by_one(
+        self, files: Any, source: Any, target: Any, recursive: bool, maxdepth: int | None
+    ) -> tuple[Any, Any]:
+        into = isinstance(target, str) and (target.endswith("/") or self.isdir(target))
+        return paths.one_by_one(
+            files, source, target, into=into, recursive=recursive, maxdepth=maxdepth
+        )
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         """Stage the entry of one path at another; between repositories, copy the bytes, too."""
