@@ -84,6 +84,7 @@ _VALUES: Final = {
 """What a person puts in place of a word in capitals; a URI may have such words as parts."""
 
 _OF_COMMANDS: Final = {
+    ("approve", "DEST"): "{branch}",
     ("fs cp", "DEST"): "{branch}/copied",
     ("fs cp", "SOURCE"): "{path}",
     ("fs mv", "DEST"): "{branch}/moved",
