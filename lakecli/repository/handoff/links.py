@@ -360,23 +360,6 @@ def one_line(name: bytes) -> str:
     return readable(name).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def presign(
-    repository: Repository, ref: str, path: bytes, *, expires_in: timedelta
-) -> tuple[Entry, PresignedUrl]:
-    """Return an entry, and a URL that reads its bytes without credentials.
-
-    The URL sets the content type and the file name of the response, since one data object may be
-    at many paths.
-
-    Raises:
-        NotFound: no such ref or path.
-        Unsupported: the store has no presigned URLs.
-    """
-    with open_view(repository, ref) as view:
-        entry = view.entry(path)
-    return entry, presign_entry(repository, entry, path, expires_in=expires_in)
-
-
 def presign_entry(
     repository: Repository,
     entry: Entry,
