@@ -22,6 +22,7 @@ from itertools import chain, islice, starmap
 from math import ceil
 from string import ascii_letters, digits
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from lakecli.base.identity import Evidence, evidence_of
 from lakecli.base.model import Entry
@@ -293,8 +294,8 @@ PARTS: Final = ".lakecli-parts"
 """The directory in which download scripts keep unfinished files."""
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
-_IN_URL: Final = f"{ascii_letters}{digits}._~:/?[]@!$&()*+,;=%-".encode()
-_NOT_IN_URL: Final = re.compile(f"[^{re.escape(_IN_URL.decode())}]")
+_URL_MARKS: Final = "._~:/?[]@!$&()*+,;=%-"
+_IN_URL: Final = f"{ascii_letters}{digits}{_URL_MARKS}".encode()
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate to which Python decodes a byte that is not UTF-8."""
@@ -332,12 +333,8 @@ def shell_word(name: bytes) -> str:
 def url_text(url: str) -> str:
     """Percent-encode all quotes and all characters that URLs may not contain."""
     if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
-        return url  # true of nearly all URLs; the pattern would need ten times as long
-    return _NOT_IN_URL.sub(_percent, url)
-
-
-def _percent(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogateescape"))
+        return url  # true of nearly all URLs; `quote` needs four times as long
+    return quote(url, safe=_URL_MARKS, errors="surrogateescape")
 
 
 def readable(name: bytes) -> str:
