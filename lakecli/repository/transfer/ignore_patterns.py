@@ -155,19 +155,14 @@ class Patterns:
         """Return the number of patterns that can match something."""
         return len(self.rules.patterns)
 
-    def match(self, path: bytes) -> tuple[int, bool] | None:
-        """Return the index of the deciding line, and whether it selects the path, or ``None``.
+    def takes(self, path: bytes) -> bool:
+        """Return whether the patterns select a path.
 
         Args:
             path: the path of a file; or the path of a directory, with a slash at its end.
         """
         found = self._memory.decide(path, lambda _: (self.rules,))
-        return None if found is None else (found[1].line, found[1].takes)
-
-    def takes(self, path: bytes) -> bool:
-        """Return whether the patterns select a path."""
-        found = self.match(path)
-        return found is not None and found[1]
+        return found is not None and found[1].takes
 
     def includes(self, path: bytes) -> bool:
         """Return whether include patterns select a path, as in a sparse checkout of Git.
