@@ -204,9 +204,8 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
         Gone: the object of the entry is not in the bucket.
     """
     value = claim_entry(repository, path, entry)
-    (present,) = values_on(repository, branch, [path])
-    if is_to_stage(branch, present, value):
-        Stager(repository, branch).write([(path, value)], kind="stage")
+    if changes := new_on(repository, branch, [(path, value)]):
+        Stager(repository, branch).write(changes, kind="stage")
 
 
 def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> list[bytes | None]:
