@@ -85,7 +85,6 @@ def _rules(number: int, who: str, document: str) -> RulesInForce:
     try:
         return RulesInForce(number, who, parse_policy(document))
     except UsageError as error:
-        raise IntegrityError(
-            f"policy {number}, which {who} set: {error.message}",
-            hint="a newer lakecli may have set it: upgrade this one",
-        ) from error
+        what = f"policy {number}, which {who} set: {error.message}"
+        hint = "a newer lakecli may have set it: upgrade this one"
+        raise IntegrityError(what, hint=hint) from error

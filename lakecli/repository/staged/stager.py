@@ -106,11 +106,9 @@ class Stager:
             tree, view = seen.commit.metarange_id, None
             if not parts or self._write_unless_changed(parts, source, tree, staged, kind):
                 return result
-        raise LostRace(
-            f"the objects changed {MAX_ATTEMPTS} times while they were read: "
-            f"{repository.uri}/{source}",
-            hint="try again",
-        )
+        uri = f"{repository.uri}/{source}"
+        what = f"the objects changed {MAX_ATTEMPTS} times while they were read: {uri}"
+        raise LostRace(what, hint="try again")
 
     def _write_unless_changed(
         self,

@@ -385,10 +385,9 @@ class Ingest:
             yield
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise Unreachable(
-                f"cannot write into {self._store.uri}: {reason}",
-                hint="free some space and repeat the command; nothing was half-written",
-            ) from error
+            what = f"cannot write into {self._store.uri}: {reason}"
+            hint = "free some space and repeat the command; nothing was half-written"
+            raise Unreachable(what, hint=hint) from error
 
     def _send(self, file: BinaryIO, status: os.stat_result, digests: Digests) -> Ingested:
         """Hash a file, then send it to a bucket; the second reading is verified."""
