@@ -1,13 +1,14 @@
-"""Sign a presigned URL for one object, or for every object below a prefix, as a stream.
+"""Sign presigned URLs for one object, or for all objects below a prefix while they are listed.
 
 All URLs are signed for the same point in time, so the links of one store expire together. If the
 URL of one object cannot be signed, the object is recorded as a failure, and signing continues with
 the other objects.
 
 For Google Cloud Storage, signatures take nearly all the time: they are computed by RSA, or
-requested from Google's IAM. So several threads make the signatures; OpenSSL and requests release
-the GIL meanwhile. The unsigned URLs of each window are made before the threads start, because
-making URLs holds the GIL and would slow down the threads.
+requested from Google's IAM. So several threads make the signatures; OpenSSL and network requests
+release the GIL while they run. URLs are signed in rounds of at most `WINDOW`. All unsigned URLs of
+a round are made before its threads start, because making URLs holds the GIL and would slow down
+the threads.
 """
 
 import os
@@ -55,7 +56,7 @@ class Header(NamedTuple):
         uncommitted: whether uncommitted changes of the branch are among the links.
         prefix: the common prefix of all paths; empty, or ending in a slash.
         created_at: when the links were signed, in whole seconds.
-        title: the title of the page; ``""``: the path of the links.
+        title: the title of the web page; ``""``: the page shows repository, ref and prefix instead.
         sender: the person who sends the data; ``""``: unknown.
     """
 
@@ -74,6 +75,7 @@ class ObjectLink(NamedTuple):
     """The link to one object.
 
     Attributes:
+        name: the part of the path after the common prefix of all links.
         size: size in bytes.
         checksum: BLAKE3 in 64 hex digits, or the ETag of an imported object.
         url: URL that reads the object; keep it secret.
@@ -94,7 +96,7 @@ class ObjectLink(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Totals of all links.
+    """Number, total size and expiry of the links that were added so far.
 
     Attributes:
         outside: the number of links to objects outside the storage namespace that may change.
@@ -131,7 +133,9 @@ def is_shown(content_type: str) -> bool:
 
 @dataclass
 class ObjectLinks:
-    """Links that are signed while the caller iterates; `open_handoff` returns them. Iterate once.
+    """The links of a handoff, signed while the caller iterates. Iterate only once.
+
+    `open_handoff` makes this object.
 
     Args:
         names: the names of the wanted objects, relative to the prefix; ``None``: all objects.
@@ -246,10 +250,10 @@ SigningItem = tuple[bytes, Entry, PresignedUrl | LakeError]
 """A path, its entry, and its URL or the error that prevents signing."""
 
 THREADS: Final = 8
-"""The number of threads that sign."""
+"""The number of threads that sign URLs."""
 
 WINDOW: Final = 256
-"""The largest number of URLs that threads sign in one round; the first rounds are smaller."""
+"""The largest number of URLs that are signed in one round; the first rounds are smaller."""
 
 
 @contextmanager
