@@ -5,8 +5,8 @@ The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` match e
 write to, so they are not trusted. The library pathspec differs from Git, and takes minutes to match
 a line such as ``*?*?*?*?*?*?*?*?*?*?b`` with one long name, so ``local status`` would not end. In
 this module, the time of a match is bounded by the length of the path times the length of the
-pattern. One regular expression for the last components of all matching paths rules out most files
-quickly.
+pattern. One regular expression matches the last component of every path that any pattern can match,
+so most files are ruled out quickly.
 
 `Patterns` is a list of patterns; `Selection` chooses the objects of a recursive transfer. `Ignore`
 reads the `.lakefsignore` of a directory and of the directories above it. A `.lakefsignore` applies

@@ -62,7 +62,7 @@ WRITE_BACK: Final = 64 << 20
 """The number of copied bytes after which the system is asked to start writing them to disk."""
 
 SENT_AT_ONCE: Final = 40 << 20
-"""Bytes of a stream that a store keeps in memory: four parts being sent, and one being read."""
+"""The bytes of a stream that a store has in memory: four parts being sent, and one being read."""
 
 
 _UNLIMITED: Final = nullcontext()
