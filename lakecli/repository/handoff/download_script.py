@@ -35,19 +35,16 @@ class ShellScript(Document):
     def __init__(self) -> None:
         super().__init__()
         self._count = 0
-        self._in_chunk = 0
 
     def link(self, link: links.ObjectLink) -> bytes:
         """Return the line of the script that downloads an object."""
         if not link.name and not link.size:
             return b""  # the directory itself
-        self._count += 1
         call = self._call(link).encode("ascii")
-        self._in_chunk += 1
-        if self._in_chunk == 1:
+        if self._count % CHUNK == 0:
             call = b"objects() {\n" + call
-        if self._in_chunk == CHUNK:
-            self._in_chunk = 0
+        self._count += 1
+        if self._count % CHUNK == 0:
             call += b"}\nrun\n"
         return call
 
@@ -87,7 +84,7 @@ class ShellScript(Document):
 
     def tail(self) -> bytes:
         """Return the end of the script."""
-        return b"}\nrun\nfinish\n" if self._in_chunk else b"finish\n"
+        return b"}\nrun\nfinish\n" if self._count % CHUNK else b"finish\n"
 
 
 _PRINT_BLAKE3: Final = r"""

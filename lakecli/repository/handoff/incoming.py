@@ -33,8 +33,8 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.reading import addresses
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.recorded import Hasher
-from lakecli.repository.reading.view import check_branch, view_of_branch
-from lakecli.repository.staged.stager import NewAttributes, stage_entry
+from lakecli.repository.reading.view import check_branch
+from lakecli.repository.staged.stager import NewAttributes, stage_entry, values_on
 from lakecli.stores.capabilities import copy_across, uploads_of
 from lakecli.stores.contract import ANY, Version, find_info, size_of
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedPart, PresignedUrl, PresignRequest
@@ -242,8 +242,7 @@ def _taken_before(repository: Repository, branch: str, path: bytes, incoming_id:
     Raises:
         NotFound: the path has no entry with the ID of this link.
     """
-    with repository.lake.kv.read() as txn:
-        value = view_of_branch(repository, txn, branch).find(path)
+    (value,) = values_on(repository, branch, [path])
     if value is not None:
         entry = decode_entry(value)
         if entry.metadata.get(CLIENT_INCOMING) == incoming_id:

@@ -16,10 +16,10 @@ a file that was sent, the number of sent parts for a file of which only some par
 for a file that replaces a file sent before, and ``.`` otherwise.
 
 If the store supports it, a large file is sent in parts, by URLs of a multipart upload that begins
-when the links are made. All parts but the first have the same size, which the signed URLs require
-if the store can check it; the first part has the remaining bytes. The sender cannot join the parts:
-lakecli joins them when it stages the file. A file that replaces another one is not sent in parts,
-since the multipart upload of the first file may have been completed.
+when the links are made. All parts but the first have the same size; if the store can check the size
+of a part, the signed URLs require this size. The first part has the remaining bytes. The sender
+cannot join the parts: lakecli joins them when it stages the file. A file that replaces another one
+is not sent in parts, since the multipart upload of the first file may have been completed.
 
 The sender can write anything into the list and the objects. So a name from the list is used only if
 it is valid for a file below the directory, and if no other file of the set arrived with the same
@@ -215,7 +215,7 @@ class Listed(NamedTuple):
 
 
 class ArrivalState(StrEnum):
-    """The state of an object that a set of links is for."""
+    """The state of the object that one link of a set is for."""
 
     ARRIVED = "arrived"
     STAGED = "staged"
@@ -226,7 +226,7 @@ class ArrivalState(StrEnum):
 
 @dataclass(slots=True)
 class Arrival:
-    """An object of a set of links.
+    """The object that was sent, or is to be sent, to one link of a set.
 
     Attributes:
         id: ID of the link for uploading the object, for --incoming.
@@ -453,7 +453,7 @@ def _look(links: _Set, below: bytes) -> Iterator[Arrival]:
 
 
 def _mark_staged(repository: Repository, branch: str, found: Sequence[Arrival]) -> None:
-    """Mark the objects that an earlier command has staged, and so deleted from their links."""
+    """Mark the objects that are absent because an earlier command has staged and deleted them."""
     awaited = [each for each in found if each.state is ArrivalState.AWAITED and each.path]
     values = values_on(repository, branch, [each.path or b"" for each in awaited])
     for each, value in zip(awaited, values, strict=True):

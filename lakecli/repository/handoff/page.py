@@ -57,7 +57,12 @@ def head(title: str, origins: Iterable[str], program_: str, *, style: str = "") 
 
 
 def tail(program_: str, data: Mapping[str, object] | None = None) -> str:
-    """Return the end of a page: the program, and its data as JSON that cannot end its element."""
+    """Return the end of a page: the program and its data.
+
+    Args:
+        program_: the source code of the program.
+        data: written as JSON, escaped so that it cannot end its ``script`` element.
+    """
     block = ""
     if data is not None:
         text = json.dumps(data).replace("<", "\\u003c")

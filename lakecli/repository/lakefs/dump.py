@@ -1,10 +1,10 @@
 """Read a refs dump, and verify all its commits, branches and tags before any of them is used.
 
-The last part of the module reads the records of any table of a namespace, for ``cat-sst``.
+A refs dump has three lists: of commits, of branches and of tags. Each list is a tree whose tables
+have the property ``entity``. In each record, the key is a commit's ID or a ref's name, the identity
+is a commit ID, and the data is a Protobuf message in lakeFS's format.
 
-Each of the three lists is a tree whose tables have the property ``entity``. In each record, the key
-is a commit's ID or a ref's name, the identity is a commit ID, and the data is a Protobuf message in
-lakeFS's format.
+The last part of the module reads the records of any table of a namespace, for ``cat-sst``.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Report the hooks that a lakeFS server would run, since lakecli does not run them.
 
-Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads them
-from the source of a merge, and from the data to be committed::
+Hooks are defined by action files, which are committed below ``_lakefs_actions/``. lakeFS reads the
+action files in the source of a merge, and in the data to be committed::
 
     on:
       pre-merge:

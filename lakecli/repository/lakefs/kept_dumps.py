@@ -63,7 +63,8 @@ class KeptDump(NamedTuple):
         by_lakefs: whether lakeFS wrote the dump, at some time before `since`.
         made_at: when the dump was made, according to its record; ``None`` if an old version wrote
             the record, without this time.
-        is_copy: whether the record was copied: its modification time is not that in the record.
+        is_copy: whether the record was copied: its modification time is more than a day from the
+            time in the record.
     """
 
     key: str
@@ -75,7 +76,7 @@ class KeptDump(NamedTuple):
 
     @property
     def lists(self) -> tuple[MetarangeId, ...]:
-        """The three lists of the dump."""
+        """The IDs of the dump's lists of commits, branches and tags."""
         return self.manifest.commits, self.manifest.branches, self.manifest.tags
 
     @property
@@ -194,6 +195,7 @@ class LastDump(NamedTuple):
     """The time of the last dump that lakecli wrote, or took from lakeFS, in a namespace.
 
     Attributes:
+        at: the time.
         is_known: whether the time is a field of the dump's record, not a modification time.
         is_copy: whether the bucket was copied after the dump, so that the modification times of
             its objects are times of copying.

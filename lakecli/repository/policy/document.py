@@ -180,9 +180,8 @@ def parse_policy(document: str) -> Policy:
         policy = Policy(**_read(_POLICY, found))
         _check_people(policy)
     except (Unparsable, validation.Invalid) as error:
-        raise UsageError(
-            f"the policy cannot be used: {error}", hint="read about its form: `help policy`"
-        ) from error
+        hint = "read about its form: `help policy`"
+        raise UsageError(f"the policy cannot be used: {error}", hint=hint) from error
     return policy
 
 
@@ -316,9 +315,8 @@ def _check_people(policy: Policy) -> None:
         if "@" not in name and name not in policy.roles:
             raise validation.Invalid(f"no role {name!r}, and it is no e-mail address")
     if policy.owners and not any(map(policy.members, policy.owners)):
-        raise validation.Invalid(
-            "owners: nobody is one of them, so nobody could set another policy"
-        )
+        what = "owners: nobody is one of them, so nobody could set another policy"
+        raise validation.Invalid(what)
     done: set[str] = set()
     while len(done) < len(policy.roles):  # each pass adds the roles whose members are all known
         ready = {

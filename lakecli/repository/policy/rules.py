@@ -71,7 +71,7 @@ def see_rules(repository: Repository, number: int) -> None:
     """Read and record the rules in the bucket if they are newer than the rules recorded here.
 
     Args:
-        number: the highest number of rules that a ref in the bucket records.
+        number: the highest `RulesInForce.number` that a ref in the bucket records.
     """
     with repository.lake.kv.read() as txn:
         is_newer = number > seen_rules(txn, repository).number
@@ -85,7 +85,6 @@ def _rules(number: int, who: str, document: str) -> RulesInForce:
     try:
         return RulesInForce(number, who, parse_policy(document))
     except UsageError as error:
-        raise IntegrityError(
-            f"policy {number}, which {who} set: {error.message}",
-            hint="a newer lakecli may have set it: upgrade this one",
-        ) from error
+        what = f"policy {number}, which {who} set: {error.message}"
+        hint = "a newer lakecli may have set it: upgrade this one"
+        raise IntegrityError(what, hint=hint) from error

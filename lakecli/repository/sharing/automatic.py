@@ -10,6 +10,7 @@ A branch follows the bucket if it has no commits that the bucket lacks: it is at
 bucket's commit, or at a former commit of the ref in the bucket. Uncommitted changes are kept; when
 they are committed, conflicts are detected. A tag follows if it is at a former commit of the tag in
 the bucket.
+
 If `undo` or `op restore` undid a clone, fetch, pull or sync, the moved ref stays until it moves in
 the bucket again, or until a pull.
 
@@ -146,7 +147,8 @@ def follow(repository: Repository, *, only: str = "") -> int:
     """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
     New refs are created locally. Refs that were deleted in the bucket are deleted locally, except
-    branches with staged changes. Refs with unsent moves, and refs that are held, stay.
+    the default branch and branches with staged changes. Refs with unsent moves stay. So do refs
+    that are held because `undo` or `op restore` has moved them (`unsent_moves.is_held`).
 
     Args:
         only: move only refs with this name; ``""``: all refs.

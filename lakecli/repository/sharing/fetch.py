@@ -170,7 +170,11 @@ class Unpacked:
         self.damaged: list[InvalidRecord] = []
 
     def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
-        """Return whether this clone has a commit with its complete history, or there is none."""
+        """Return whether this clone has a commit with its complete history.
+
+        Args:
+            commit_id: the commit; ``None``, for a deleted ref, counts as complete.
+        """
         if commit_id is None:
             return True
         is_here = repository.refs(txn).find_commit(commit_id) is not None
@@ -329,7 +333,7 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
 
 
 def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> set[CommitId]:
-    """Record the packs whose missing parents have arrived; return the commits of all others."""
+    """Record packs whose missing parents have arrived; return the commits of the other packs."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -434,7 +438,12 @@ class RefsInBucket(NamedTuple):
 def find_back(
     repository: Repository, known: Mapping[tuple[RefKind, str], Tracked], remote: RefsInBucket
 ) -> list[Tracked]:
-    """Return the refs that were rolled back in the bucket, as this clone last saw them."""
+    """Return the last seen state of each ref that was rolled back in the bucket, or is gone.
+
+    Args:
+        known: the last seen state of each ref.
+        remote: the refs in the bucket that differ from their last seen state.
+    """
     seen = list(remote.gone)
     moved = [(known.get((ref.kind, ref.name)), ref) for ref in remote.refs]
     pairs = [(before, ref) for before, ref in moved if before is not None]

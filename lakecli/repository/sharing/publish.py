@@ -198,10 +198,10 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
 
 
 def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
-    """Return the trees of new commits, each with the trees with which it is compared.
+    """Return the trees of new commits; for each, the trees of the parents to compare it with.
 
-    These are the trees of the parents of the oldest new commit that has the tree. So a tree that a
-    revert restores is not compared with the tree that the revert undid.
+    If several new commits have the same tree, the parents of the oldest of these commits count. So
+    a tree that a revert restores is not compared with the tree that the revert undid.
     """
     trees = {}
     with repository.lake.kv.read() as txn:
@@ -219,13 +219,10 @@ def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
-    """Return the time after which uploaded data is trusted to be in the bucket.
+    """Return the time after which uploaded data is trusted to be in the bucket, or ``None``.
 
-    While no object is condemned, young data is trusted, unless the bucket was rolled back after the
-    upload.
-
-    Returns:
-        The time; ``None`` if no data is trusted.
+    While garbage collection is idle, young data is trusted, unless the bucket was rolled back after
+    the data was uploaded. During a collection, no data is trusted.
     """
     if collection.phase is not Phase.IDLE:
         return None

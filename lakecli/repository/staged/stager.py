@@ -106,11 +106,9 @@ class Stager:
             tree, view = seen.commit.metarange_id, None
             if not parts or self._write_unless_changed(parts, source, tree, staged, kind):
                 return result
-        raise LostRace(
-            f"the objects changed {MAX_ATTEMPTS} times while they were read: "
-            f"{repository.uri}/{source}",
-            hint="try again",
-        )
+        uri = f"{repository.uri}/{source}"
+        what = f"the objects changed {MAX_ATTEMPTS} times while they were read: {uri}"
+        raise LostRace(what, hint="try again")
 
     def _write_unless_changed(
         self,
@@ -204,9 +202,8 @@ def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) 
         Gone: the object of the entry is not in the bucket.
     """
     value = claim_entry(repository, path, entry)
-    (present,) = values_on(repository, branch, [path])
-    if is_to_stage(branch, present, value):
-        Stager(repository, branch).write([(path, value)], kind="stage")
+    if changes := new_on(repository, branch, [(path, value)]):
+        Stager(repository, branch).write(changes, kind="stage")
 
 
 def values_on(repository: Repository, branch: str, paths: Sequence[bytes]) -> list[bytes | None]:

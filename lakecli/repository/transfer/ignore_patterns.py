@@ -5,8 +5,8 @@ The patterns of a `.lakefsignore`, of ``--include`` and of ``--exclude`` match e
 write to, so they are not trusted. The library pathspec differs from Git, and takes minutes to match
 a line such as ``*?*?*?*?*?*?*?*?*?*?b`` with one long name, so ``local status`` would not end. In
 this module, the time of a match is bounded by the length of the path times the length of the
-pattern. One regular expression for the last components of all matching paths rules out most files
-quickly.
+pattern. One regular expression matches the last component of every path that any pattern can match,
+so most files are ruled out quickly.
 
 `Patterns` is a list of patterns; `Selection` chooses the objects of a recursive transfer. `Ignore`
 reads the `.lakefsignore` of a directory and of the directories above it. A `.lakefsignore` applies
@@ -155,19 +155,14 @@ class Patterns:
         """Return the number of patterns that can match something."""
         return len(self.rules.patterns)
 
-    def match(self, path: bytes) -> tuple[int, bool] | None:
-        """Return the index of the deciding line, and whether it selects the path, or ``None``.
+    def takes(self, path: bytes) -> bool:
+        """Return whether the patterns select a path.
 
         Args:
             path: the path of a file; or the path of a directory, with a slash at its end.
         """
         found = self._memory.decide(path, lambda _: (self.rules,))
-        return None if found is None else (found[1].line, found[1].takes)
-
-    def takes(self, path: bytes) -> bool:
-        """Return whether the patterns select a path."""
-        found = self.match(path)
-        return found is not None and found[1]
+        return found is not None and found[1].takes
 
     def includes(self, path: bytes) -> bool:
         """Return whether include patterns select a path, as in a sparse checkout of Git.

@@ -62,7 +62,7 @@ WRITE_BACK: Final = 64 << 20
 """The number of copied bytes after which the system is asked to start writing them to disk."""
 
 SENT_AT_ONCE: Final = 40 << 20
-"""Bytes of a stream that a store keeps in memory: four parts being sent, and one being read."""
+"""The bytes of a stream that a store has in memory: four parts being sent, and one being read."""
 
 
 _UNLIMITED: Final = nullcontext()
@@ -385,10 +385,9 @@ class Ingest:
             yield
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise Unreachable(
-                f"cannot write into {self._store.uri}: {reason}",
-                hint="free some space and repeat the command; nothing was half-written",
-            ) from error
+            what = f"cannot write into {self._store.uri}: {reason}"
+            hint = "free some space and repeat the command; nothing was half-written"
+            raise Unreachable(what, hint=hint) from error
 
     def _send(self, file: BinaryIO, status: os.stat_result, digests: Digests) -> Ingested:
         """Hash a file, then send it to a bucket; the second reading is verified."""

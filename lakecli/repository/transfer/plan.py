@@ -55,7 +55,7 @@ class TransferReport:
 
 
 class PathAction(StrEnum):
-    """What a transfer would do with one path, and the reason."""
+    """What a transfer would do with one path: new and changed objects are transferred."""
 
     NEW = "new"
     CHANGED = "changed"

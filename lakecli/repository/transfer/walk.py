@@ -136,9 +136,8 @@ def by_own_names(sources: "Sequence[Path]") -> list[WalkedFile]:
         name = os.fsencode(source.name)
         path = os.path.realpath(os.fsencode(source))
         if name in found:
-            raise UsageError(
-                f"two files have the name {source.name!r}", hint="upload them one by one"
-            )
+            hint = "upload them one by one"
+            raise UsageError(f"two files have the name {source.name!r}", hint=hint)
         problem = "is a directory; upload it by itself with -r" if source.is_dir() else None
         found[name] = WalkedFile(path, name, problem)
     return [found[name] for name in sorted(found)]
