@@ -148,7 +148,7 @@ def make_move(
         except LakeError as error:
             move.give_up(error)
             continue
-        if not needs_mark or _may_send(repository, begun):
+        if not needs_mark or _mark_sent(repository, begun):
             move.send(policy=number)
         else:
             move.give_up()
@@ -194,18 +194,6 @@ def _withdraw_if_forbidden(
 def _retries(repository: Repository) -> Retries:
     runtime = repository.lake.runtime
     return Retries(REF_MOVES, sleep=runtime.sleep, random=runtime.random_number)
-
-
-def _may_send(repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent, right before its request; return ``False`` if the local ref forbids it.
-
-    The local ref forbids the move if a command has changed or undone what the move would publish.
-    """
-    with repository.lake.kv.write() as txn:
-        is_marked = _mark_sent(txn, repository, begun)
-    if is_marked:
-        repository.lake.runtime.on_step("send")
-    return is_marked
 
 
 def _is_same(begun: Begun, wanted: Begun) -> bool:
@@ -412,25 +400,31 @@ class CommitUnderWay(LostRace):
     """Another process is sending a commit, or pushing a ref, to the bucket."""
 
 
-def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent if the local ref still allows the move; return whether it does.
+def _mark_sent(repository: Repository, begun: Begun) -> bool:
+    """Mark a move as sent, right before its request, if the local ref still allows the move.
 
-    For a commit, the local branch must be unchanged since the commit was built. For a push, the
-    local ref must be at the pushed commit, or be a branch with later commits on top of it.
+    A commit is allowed if the local branch is unchanged since the commit was built. A push is
+    allowed if the local ref is at the pushed commit, or is a branch with later commits on top of
+    the pushed commit.
+
+    Returns:
+        Whether the move was marked, and may be sent.
     """
-    intent = begun.intent
+    intent, landing = begun.intent, begun.landing
     if intent.after is None:
         return False
-    refs = repository.refs(txn)
-    if begun.landing is None:
-        is_allowed = _stands_for(refs, intent, refs.position(intent.kind, intent.name))
-    else:
-        branch = refs.find_branch(intent.name)
-        built_on = refs.get_commit(intent.after).parents[0]
-        is_allowed = branch is not None and is_built_from(branch, built_on, begun.landing.sealed)
-    if not is_allowed or IntentStore(txn, repository.key).find(begun.id) is None:
-        return False  # without an intent: another process has deleted it
-    _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
+    with repository.lake.kv.write() as txn:
+        refs = repository.refs(txn)
+        if landing is None:
+            is_allowed = _stands_for(refs, intent, refs.position(intent.kind, intent.name))
+        else:
+            branch = refs.find_branch(intent.name)
+            built_on = refs.get_commit(intent.after).parents[0]
+            is_allowed = branch is not None and is_built_from(branch, built_on, landing.sealed)
+        if not is_allowed or IntentStore(txn, repository.key).find(begun.id) is None:
+            return False  # without an intent: another process has deleted it
+        _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
+    repository.lake.runtime.on_step("send")
     return True
 
 
