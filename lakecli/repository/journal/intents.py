@@ -214,7 +214,7 @@ def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: 
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Record a move that is about to be sent; delete records of the ref's moves that never were.
+    """Record a move before it is sent; delete the ref's recorded moves that were never sent.
 
     Records of sent moves are kept, since another process may be waiting for the outcome.
     """
@@ -252,10 +252,11 @@ def record_outcome(
 
 
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a local branch to a new commit if sharing is not automatic; return whether it moved.
+    """Move a local branch to a new commit; return whether the branch moved.
 
-    The branch does not move if its head or its oldest sealed tokens have changed since the commit
-    was built, or if housekeeping has deleted the copies of staged changes as abandoned.
+    Callers use this function only without automatic sharing. The branch does not move if its head
+    or its oldest sealed tokens have changed since the commit was built, or if housekeeping has
+    deleted the copies of staged changes as abandoned.
 
     Raises:
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
