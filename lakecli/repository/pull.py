@@ -231,7 +231,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
 def _move(
     txn: WriteTransaction, repository: Repository, before: Branch | None, after: Branch | Tag
 ) -> None:
-    """Create or move a ref here as the bucket has it, in an operation of the log."""
+    """Create a ref here, or move it to its commit in the bucket; append the operation."""
     changes = [operation_log.change_ref(txn, repository, before, after)]
     operation_log.append(txn, repository, kind="pull", refs=changes)
     unsent_moves.drop_notes(txn, repository, changes)

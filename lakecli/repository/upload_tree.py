@@ -78,7 +78,7 @@ def upload_tree(
     max_delete: int | None = None,
     listed: Listed | None = None,
 ) -> UploadReport:
-    """Upload every file below a directory; report files that fail, and upload the others.
+    """Upload every file below a directory; report files that fail, and upload the rest.
 
     The path of an object consists of `prefix`, a slash unless the prefix is empty or ends in a
     slash, and the name of the file relative to `source`. With `delete`, other objects below the
@@ -171,7 +171,7 @@ class _UploadFiles(NamedTuple):
     walked: "_WalkedFiles | None" = None
 
     def absent(self, below: bytes) -> _Records:
-        """Return the objects to delete at the end: those of `surplus` that still have no file."""
+        """Return the objects of `surplus` that still have no file, to be deleted at the end."""
         return () if self.walked is None else self.walked.absent(self.surplus, below)
 
 
@@ -338,7 +338,7 @@ class _StagedUpload:
         return report
 
     def _taken(self) -> Iterator[_Item]:
-        """Yield the files that are to be uploaded; record the others in the report."""
+        """Yield the files that are to be uploaded; record all other files in the report."""
         for item in self._items:
             found, refusal = item.found, item.refusal
             if refusal is None:
@@ -351,7 +351,7 @@ class _StagedUpload:
                 self._report.excluded += 1
 
     def _small_first(self, items: Iterator[_Item]) -> None:
-        """Write the small files of each batch in this thread, then all others in several threads.
+        """Write the small files of each batch in this thread, then its large files in several.
 
         In a local namespace, threads with small files wait for the interpreter and for the
         directory in which all of them create files, so one thread is as fast as several.
@@ -362,7 +362,7 @@ class _StagedUpload:
                 self._workers.for_each(large, self._one)
 
     def _together(self, items: Sequence[_Item]) -> None:
-        """Write the files whose contents were read already together, then all others one by one."""
+        """Write all files whose contents were read already at once, then the rest one by one."""
         read = [item for item in items if item.content is not None]
         ingested = self._upload.ingest.together([item.content for item in read if item.content])
         brought = {
