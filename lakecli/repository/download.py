@@ -119,9 +119,10 @@ class Downloader:
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
         """Fetch an object to a file, verify it, and return its size."""
         mtime = entry.file_mtime
-        if self._fetcher is not None and self._fetcher.takes(entry):
+        fetcher = self._fetcher  # another thread may set the attribute to `None` meanwhile
+        if fetcher is not None and fetcher.takes(entry):
             try:
-                self._fetcher.fetch(entry, destination, name, mtime=mtime)
+                fetcher.fetch(entry, destination, name, mtime=mtime)
             except Unsupported:
                 self._fetcher = None  # the server does not support ranges
             else:
