@@ -11,14 +11,14 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from shlex import quote
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.temporary_files import temporary_space
@@ -197,7 +197,7 @@ def _files(
     if not delete:
         yield _UploadFiles(files_of(source, names, options), root)
         return
-    with _WalkedFiles(source, options) as walked:
+    with closing(_WalkedFiles(source, options)) as walked:
         surplus = _surplus(repository, branch, prefix, walked)
         yield _UploadFiles(iter(walked), root, surplus, walked)
 
@@ -483,7 +483,7 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
 class _WalkedFiles:
     """The files of a directory, as one walk finds them; used for uploads and for deletions.
 
-    Their names are in a temporary file, because there may be millions. Use it as a context manager.
+    Their names are in a temporary file, because there may be millions; `close` deletes the file.
     """
 
     def __init__(self, source: Path, options: UploadOptions) -> None:
@@ -492,17 +492,13 @@ class _WalkedFiles:
 
         self._options = options
         self.takes = options.selection.takes
-        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
+        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `close`
         for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
             with temporary_space():
                 self._file.write(line + "\n")
 
-    def __enter__(self) -> Self:
-        """Return the files."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Delete the temporary file."""
         self._file.close()
 
