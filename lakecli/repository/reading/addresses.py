@@ -93,11 +93,9 @@ class Resolver:
     _find_region: Callable[[str], str]
     _region: str
     compared: dict[Any, str] = field(default_factory=dict)
+    _trust: "Trust | None" = None
     _stores: OrderedDict[str, ObjectStore] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self._trust = self._trusting if isinstance(self._trusting, Trust) else None
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
