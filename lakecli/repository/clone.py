@@ -181,14 +181,15 @@ def _register(
 def _replace_refs(txn: WriteTransaction, repository: Repository, made: _Refs) -> None:
     """Replace the refs that a deleted clone of the same repository left, and log the clone.
 
-    The commits and staging areas of that clone are kept: undoing the new clone restores its refs.
+    The commits and staging areas of the deleted clone are kept: undoing the new clone restores the
+    refs of the deleted clone.
     """
     refs, fields = repository.refs(txn), lakes.record_fields(repository.record)
     before: _Refs = {(RefKind.BRANCH, each.name): each for each in refs.iter_branches()}
     before |= {(RefKind.TAG, each.name): each for each in refs.iter_tags()}
     changes = [RefChange(RefKind.REPOSITORY, repository.name, before=None, after=fields)]
     sealed: list[StagingToken] = []
-    for kind, name in before:  # also fields of theirs that this version does not know
+    for kind, name in before:  # a write would keep fields that this version does not know
         (refs.delete_branch if kind is RefKind.BRANCH else refs.delete_tag)(name)
     for key in sorted(before.keys() | made.keys()):
         old = before.get(key)

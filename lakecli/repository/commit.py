@@ -104,7 +104,7 @@ def _changes(
     if paths:
         uri = f"{view.repository.uri}/{branch}"
         raise StagedConflict(
-            f"conflict: {staged_paths(paths)} changed on {branch} by others since",
+            f"conflict: {counted_paths(paths)} changed on {branch} by others since",
             hint=f"look: `log {uri}`; then stage them as they should be, or commit with "
             "`strategy=source-wins` (what is staged) or `strategy=dest-wins` (what is there)",
             paths=paths,
@@ -112,16 +112,17 @@ def _changes(
     return changes
 
 
-def staged_paths(paths: Sequence[bytes], of: str = "") -> str:
+def counted_paths(paths: Sequence[bytes], what: str = "staged path", *, of: str = "") -> str:
     """Return the beginning of a sentence about conflicting paths, such as ``2 staged paths were``.
 
     Args:
-        paths: the paths, at most `MAX_LISTED`.
+        paths: the paths, at most `MAX_LISTED`; `MAX_LISTED` paths count as that many or more.
+        what: the name of one of the paths, without an article.
         of: an addition such as `` of main``.
     """
     if len(paths) == 1:
-        return f"a staged path{of} was"
-    return f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} staged paths{of} were"
+        return f"a {what}{of} was"
+    return f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} {what}s{of} were"
 
 
 def _without(

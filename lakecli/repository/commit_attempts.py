@@ -375,8 +375,7 @@ def describe_commit(
     """
     ids, metadata = tuple(parent.id for parent in parents), dict(metadata)
     generation = 1 + max((each.generation for each in (*parents, *also_counts)), default=0)
-    texts = (message, committer)
-    made = Commit(_NO_ID, ids, metarange_id, *texts, created_at, metadata, generation)
+    made = Commit(_NO_ID, ids, metarange_id, message, committer, created_at, metadata, generation)
     return made._replace(id=made.compute_id())
 
 

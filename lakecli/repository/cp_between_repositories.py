@@ -31,13 +31,8 @@ from lakecli.repository.guard import uploaded_changes
 from lakecli.repository.reading import addresses, contents
 from lakecli.repository.reading.recorded import locate
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
-from lakecli.repository.staged.stager import (
-    UNCHANGED,
-    NewAttributes,
-    Stager,
-    new_on,
-    remove_unchanged,
-)
+from lakecli.repository.staged import stager as stagers
+from lakecli.repository.staged.stager import UNCHANGED, NewAttributes, Stager
 from lakecli.repository.transfer.ingest import Ingest, Ingested
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.capabilities import can_copy, copy_across
@@ -117,10 +112,10 @@ def cp_across(
         own, ingested = across.bring_one(value)
         across.flush([] if ingested is None else [ingested])
         changes = uploaded_changes([(target.path, attributes.apply(own))])
-        new = new_on(target.repository, target.ref, changes)
+        new = stagers.new_on(target.repository, target.ref, changes)
         stager.write(new, kind="mv" if moves else "cp")
         if remover is not None:
-            remove_unchanged(remover, view, source.ref, [(source.path, value)], "mv")
+            stagers.remove_unchanged(remover, view, source.ref, [(source.path, value)], "mv")
     across.report.objects = 1
     return across.report
 
@@ -162,14 +157,14 @@ def cp_tree_across(
         for batch in batches(view.scan(prefix=below), BATCH):
             done = across.bring(batch)
             changes = [(to + old[len(below) :], attributes.apply(own)) for old, own in done]
-            new = new_on(target.repository, target.ref, uploaded_changes(changes))
+            new = stagers.new_on(target.repository, target.ref, uploaded_changes(changes))
             stager.write(new, kind="mv" if moves else "cp")
             report.objects += len(done)
         if not report.objects and not report.failures:
             raise no_such_path(source.repository, source.ref, below)
         if remover is not None and not report.failures:
             for batch in batches(view.scan(prefix=below), BATCH):
-                remove_unchanged(remover, view, source.ref, batch, "mv")
+                stagers.remove_unchanged(remover, view, source.ref, batch, "mv")
     return report
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from heapq import merge
 from typing import NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.committed import merge_base, point_reads, tree_store
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare as compare_trees
+from lakecli.kv.local_store import put_over
 from lakecli.refs.ref_store import get_parent
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.merge_points import find_merge_points
@@ -127,16 +127,13 @@ def _with_staging(
     view: View, left_tree: MetarangeId, between: Iterator[Difference], *, prefix: bytes
 ) -> Iterator[Difference]:
     """Combine the differences of two commits with the staged changes on top of the second one."""
-    trees = view.repository.trees
-    staged_now = ((path, 0, value, None) for path, value in view.staged(prefix=prefix))
-    committed = ((item.path, 1, b"", item) for item in between)
-    covered: bytes | None = None
-    for path, _, value, item in merge(staged_now, committed, key=lambda each: each[:2]):
-        if item is not None:
-            if path != covered:
-                yield item
+    staged, trees = view.staged(prefix=prefix), view.repository.trees
+    committed = ((each.path, each) for each in between)
+    combined: Iterator[tuple[bytes, bytes | Difference]] = put_over(staged, committed)
+    for path, found in combined:
+        if isinstance(found, Difference):
+            yield found
             continue
-        covered = path
-        difference = compare_staged(path, point_reads.find(trees, left_tree, path), value)
+        difference = compare_staged(path, point_reads.find(trees, left_tree, path), found)
         if difference is not None:
             yield difference

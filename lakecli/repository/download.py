@@ -79,24 +79,6 @@ def download_object(
         UsageError: `target` cannot be a file.
         PermissionDenied: `target` cannot be written.
     """
-    entry, target = _find_target(repository, ref, path, target)
-    name = os.fsencode(target.name)
-    with Destination(os.fsencode(target.parent)) as destination:
-        if listed is None:
-            Downloader(repository, options).fetch(destination, name, entry)
-        else:
-            state = destination.state_of(name, size=entry.size, digest=content_digest(entry))
-            listed(PathStep(ACTIONS[state], path, entry.size))
-    return entry
-
-
-def _find_target(repository: Repository, ref: str, path: bytes, target: Path) -> tuple[Entry, Path]:
-    """Return the entry of an object, and the file to which a download to `target` writes.
-
-    Raises:
-        NotFound: the ref or the path does not exist.
-        UsageError: `target` cannot be a file.
-    """
     with open_view(repository, ref) as view:
         entry = view.entry(path)
     is_stream = is_pipe(target)
@@ -105,7 +87,14 @@ def _find_target(repository: Repository, ref: str, path: bytes, target: Path) ->
     if is_stream or (target.exists() and not target.is_file()):
         hint = f"write to it: `fs cat {quote(repository.at(ref, os.fsdecode(path)))} > FILE`"
         raise UsageError(f"not a regular file: {target}", hint=hint)
-    return entry, target
+    name = os.fsencode(target.name)
+    with Destination(os.fsencode(target.parent)) as destination:
+        if listed is None:
+            Downloader(repository, options).fetch(destination, name, entry)
+        else:
+            state = destination.state_of(name, size=entry.size, digest=content_digest(entry))
+            listed(PathStep(ACTIONS[state], path, entry.size))
+    return entry
 
 
 class Downloader:
@@ -130,9 +119,10 @@ class Downloader:
     def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
         """Fetch an object to a file, verify it, and return its size."""
         mtime = entry.file_mtime
-        if self._fetcher is not None and self._fetcher.takes(entry):
+        fetcher = self._fetcher  # another thread may set the attribute to `None` meanwhile
+        if fetcher is not None and fetcher.takes(entry):
             try:
-                self._fetcher.fetch(entry, destination, name, mtime=mtime)
+                fetcher.fetch(entry, destination, name, mtime=mtime)
             except Unsupported:
                 self._fetcher = None  # the server does not support ranges
             else:

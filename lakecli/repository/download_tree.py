@@ -61,7 +61,7 @@ def download_tree(
     names: Sequence[bytes] | None = None,
     listed: Listed | None = None,
 ) -> DownloadReport:
-    """Download every object below a directory; report those that fail, and write the others.
+    """Download every object below a directory; report objects that fail, and download the rest.
 
     A directory marker (an empty object whose path ends in a slash) becomes a directory. Nothing is
     written outside `target`, whatever the paths of the objects are and whatever symbolic links are
@@ -82,7 +82,7 @@ def download_tree(
         names: names of objects relative to the prefix; ``None`` for all.
         listed: if given, the call is a dry run: nothing is written, the report stays empty, and
             `listed` is called with each step that would be taken, in path order, deletions last. A
-            file of its object's size is read and compared.
+            file that has the size of its object is read and compared.
 
     Raises:
         NotFound: the ref does not exist, or there is nothing below the prefix.

@@ -90,8 +90,8 @@ def merge(
             tree = merge_trees(trees, base=base, **sides, decisions=options.decisions, hint=hint)
         parents = [head] if options.squash else [head, merged_commit]
         metadata = {MERGE_STRATEGY: str(options.decisions.strategy), **(options.metadata or {})}
-        texts = (message, options.committer, metadata)
-        draft = Draft(tree, parents, *texts, also_counts=[points.source])
+        also_counts = [points.source]
+        draft = Draft(tree, parents, message, options.committer, metadata, also_counts=also_counts)
         commit = attempt.move(draft, review=review)
         if commit is not None:
             notify_hooks(repository, MERGE, destination, source_tree, head_tree)

@@ -23,7 +23,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
 from lakecli.repository.branch import check_free
-from lakecli.repository.commit import MAX_LISTED, staged_paths
+from lakecli.repository.commit import MAX_LISTED, counted_paths
 from lakecli.repository.commit_attempts import MAX_ATTEMPTS
 from lakecli.repository.contract import Repository
 from lakecli.repository.journal import intents, operation_log, unsent_moves
@@ -231,7 +231,7 @@ def _follow(repository: Repository, name: str, planned: CommitId | None, there: 
 def _move(
     txn: WriteTransaction, repository: Repository, before: Branch | None, after: Branch | Tag
 ) -> None:
-    """Create or move a ref here as the bucket has it, in an operation of the log."""
+    """Create a ref here, or move it to its commit in the bucket; append the operation."""
     changes = [operation_log.change_ref(txn, repository, before, after)]
     operation_log.append(txn, repository, kind="pull", refs=changes)
     unsent_moves.drop_notes(txn, repository, changes)
@@ -258,7 +258,7 @@ def _check_staged(
         if paths:
             uri = f"{repository.uri}/{name}"
             raise IncomingConflict(
-                f"{staged_paths(paths, f' of {name}')} changed in the bucket too",
+                f"{counted_paths(paths, of=f' of {name}')} changed in the bucket too",
                 hint=f"commit first, then pull merges: `commit {uri} -m MESSAGE`; or discard "
                 f"what is staged: `branch reset {uri}`",
                 paths=paths,

@@ -379,7 +379,7 @@ def _check_lease(
 def _local(
     txn: ReadTransaction, repository: Repository, kind: RefKind | None, name: str
 ) -> tuple[RefKind, CommitId]:
-    """Return kind and commit of the ref of a name on this machine; branches come first.
+    """Return kind and commit of the ref with a name on this machine; a branch is preferred.
 
     Raises:
         NotFound: no such ref.

@@ -215,8 +215,8 @@ def _commits(
 ) -> tuple[list[Commit], set[MetarangeId]]:
     """Return the commits of a dump, and the trees of the commits that no ref reaches.
 
-    The dump has all commits that refs reach. It has another commit if the trees of the commit and
-    of its ancestors are in the namespace.
+    The dump has all commits that refs reach. A commit that no ref reaches is in the dump, too, if
+    the trees of the commit and of its ancestors are in the namespace.
     """
     reached = {commit_id: commit for commit_id, commit in iter_reached(refs, starts) if commit}
     others = {commit.id: commit for commit in refs.iter_commits() if commit.id not in reached}

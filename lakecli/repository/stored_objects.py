@@ -129,7 +129,7 @@ class DataIndex(ObjectIndex):
         self._database.close()
 
     def fill(self) -> Iterator[ObjectInfo]:
-        """List the data objects and add them to the index; yield those with names of lakecli."""
+        """List the data objects and add them to the index; yield the objects lakecli has named."""
         for infos in batches(self._store.list(DATA), _BATCH):
             self._database.executemany(
                 "INSERT OR REPLACE INTO objects VALUES (?, ?)",

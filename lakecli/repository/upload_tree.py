@@ -11,14 +11,14 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from shlex import quote
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.temporary_files import temporary_space
@@ -78,7 +78,7 @@ def upload_tree(
     max_delete: int | None = None,
     listed: Listed | None = None,
 ) -> UploadReport:
-    """Upload every file below a directory; report files that fail, and upload the others.
+    """Upload every file below a directory; report files that fail, and upload the rest.
 
     The path of an object consists of `prefix`, a slash unless the prefix is empty or ends in a
     slash, and the name of the file relative to `source`. With `delete`, other objects below the
@@ -171,7 +171,7 @@ class _UploadFiles(NamedTuple):
     walked: "_WalkedFiles | None" = None
 
     def absent(self, below: bytes) -> _Records:
-        """Return the objects to delete at the end: those of `surplus` that still have no file."""
+        """Return the objects of `surplus` that still have no file, to be deleted at the end."""
         return () if self.walked is None else self.walked.absent(self.surplus, below)
 
 
@@ -197,7 +197,7 @@ def _files(
     if not delete:
         yield _UploadFiles(files_of(source, names, options), root)
         return
-    with _WalkedFiles(source, options) as walked:
+    with closing(_WalkedFiles(source, options)) as walked:
         surplus = _surplus(repository, branch, prefix, walked)
         yield _UploadFiles(iter(walked), root, surplus, walked)
 
@@ -338,7 +338,7 @@ class _StagedUpload:
         return report
 
     def _taken(self) -> Iterator[_Item]:
-        """Yield the files that are to be uploaded; record the others in the report."""
+        """Yield the files that are to be uploaded; record all other files in the report."""
         for item in self._items:
             found, refusal = item.found, item.refusal
             if refusal is None:
@@ -351,7 +351,7 @@ class _StagedUpload:
                 self._report.excluded += 1
 
     def _small_first(self, items: Iterator[_Item]) -> None:
-        """Write the small files of each batch in this thread, then all others in several threads.
+        """Write the small files of each batch in this thread, then its large files in several.
 
         In a local namespace, threads with small files wait for the interpreter and for the
         directory in which all of them create files, so one thread is as fast as several.
@@ -362,7 +362,7 @@ class _StagedUpload:
                 self._workers.for_each(large, self._one)
 
     def _together(self, items: Sequence[_Item]) -> None:
-        """Write the files whose contents were read already together, then all others one by one."""
+        """Write all files whose contents were read already at once, then the rest one by one."""
         read = [item for item in items if item.content is not None]
         ingested = self._upload.ingest.together([item.content for item in read if item.content])
         brought = {
@@ -483,7 +483,7 @@ def _list(target: _UploadTarget, files: _UploadFiles, listed: Listed) -> None:
 class _WalkedFiles:
     """The files of a directory, as one walk finds them; used for uploads and for deletions.
 
-    Their names are in a temporary file, because there may be millions. Use it as a context manager.
+    Their names are in a temporary file, because there may be millions; `close` deletes the file.
     """
 
     def __init__(self, source: Path, options: UploadOptions) -> None:
@@ -492,17 +492,13 @@ class _WalkedFiles:
 
         self._options = options
         self.takes = options.selection.takes
-        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `__exit__`
+        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `close`
         for path, relative, problem in files_of(source, None, options):
             line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
             with temporary_space():
                 self._file.write(line + "\n")
 
-    def __enter__(self) -> Self:
-        """Return the files."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Delete the temporary file."""
         self._file.close()
 

@@ -11,7 +11,6 @@ are not committed and stay staged, except staged changes that the commit replace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final
 
 from lakecli.base.model import Branch, Commit
 from lakecli.committed.diff import diff
@@ -19,6 +18,7 @@ from lakecli.committed.values import is_same
 from lakecli.committed.writer import apply
 from lakecli.errors import ConflictError, NothingToDo
 from lakecli.repository import commit_attempts
+from lakecli.repository.commit import MAX_LISTED, counted_paths
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal import workspaces
@@ -28,9 +28,6 @@ from lakecli.repository.reading.view import View, branch_at, view_of_branch
 from lakecli.repository.staged.changes import iter_crossing
 from lakecli.repository.staged.partial_commit import StagedPart, drop_copies
 from lakecli.staging import area
-
-MAX_LISTED: Final = 1_000
-"""Maximum number of conflicting paths that an error lists."""
 
 
 class WorkspaceConflict(ConflictError):
@@ -206,7 +203,6 @@ class _Mine:
 
 
 def _conflict(there: View, paths: Sequence[bytes], what: str, hint: str) -> WorkspaceConflict:
-    count = f"{len(paths)}{' or more' if len(paths) == MAX_LISTED else ''} paths of the block were"
-    count = "a path of the block was" if len(paths) == 1 else count
+    count = counted_paths(paths, "path", of=" of the block")
     message = f"conflict: {count} {what} on {there.name} by others meanwhile"
     return WorkspaceConflict(message, hint=hint, paths=paths)

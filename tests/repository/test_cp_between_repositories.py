@@ -17,6 +17,7 @@ from lakecli.repository.cp_between_repositories import RepositoryPath, cp_across
 from lakecli.repository.reading.addresses import OutsideAddress, remember, remembered
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
+from lakecli.repository.staged import stager
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY, Attributes
@@ -169,7 +170,7 @@ def test_a_crash_before_the_removal_leaves_both(
 
     places = RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to")
     with monkeypatch.context() as patched:
-        patched.setattr(cp_between_repositories, "remove_unchanged", crash)
+        patched.setattr(stager, "remove_unchanged", crash)
         with pytest.raises(KeyboardInterrupt):
             cp_tree_across(*places, moves=True)
     assert read(source, "main") == checksums(TREE)
@@ -186,7 +187,7 @@ def test_what_is_uploaded_meanwhile_stays(
         stage(source, "main", {b"d/a": b"changed", b"d/new": b"new"})
         return remove_unchanged(*args)
 
-    monkeypatch.setattr(cp_between_repositories, "remove_unchanged", remove)
+    monkeypatch.setattr(stager, "remove_unchanged", remove)
     cp_tree_across(
         RepositoryPath(source, "main", b"d"), RepositoryPath(target, "main", b"to"), moves=True
     )

@@ -275,7 +275,7 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
 
 
 def need_policy(store: ObjectStore) -> None:
-    """Keep versions of lakecli that ignore rules about refs from writing; safe to repeat.
+    """Prevent versions of lakecli that ignore rules about refs from writing; safe to repeat.
 
     Raises:
         LostRace: somebody else changed the description of the repository meanwhile.

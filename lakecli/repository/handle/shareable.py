@@ -133,7 +133,7 @@ def _known(store: ObjectStore, repository: Repository | None) -> SharingEvidence
 
 
 def check_clock(ahead: timedelta) -> None:
-    """Refuse to share from a machine whose clock is far off.
+    """Refuse to share from a machine whose clock differs too much from the store's clock.
 
     Args:
         ahead: how far the store's clock is ahead of this machine's.

@@ -100,7 +100,7 @@ def accept_rollback(
 ) -> None:
     """Record a rollback of the bucket, and forget what this clone knows of the affected refs.
 
-    The caller then tracks these refs anew.
+    Afterwards the caller records the refs as they are in the bucket now.
 
     Args:
         seen: each affected ref as this clone last saw it before the rollback.

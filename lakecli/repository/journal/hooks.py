@@ -8,10 +8,10 @@
     post-commit, post-merge, post-push   after the commit was made, or the ref has moved
 
 A hook is called with a dictionary that describes the move; see `ask`. A ``pre-`` hook raises an
-error to refuse the move; then nothing moves, and staged changes stay staged. After a lost race it
-is called again, with the rebuilt commit. While it runs, no transaction and no lock is held, and the
-new commit can be read by its ID. An error of a ``post-`` hook becomes a notice. If a hook moves
-branches, no hooks are called for these moves.
+error to refuse the move; then nothing moves, and staged changes stay staged. If somebody else moves
+the branch first, the commit is built again, and the hook is called again with the new commit. While
+a hook runs, no transaction and no lock is held, and the new commit can be read by its ID. An error
+of a ``post-`` hook becomes a notice. If a hook moves branches, no hooks are called for these moves.
 
 lakeFS has hooks of its own, which `lakecli.repository.lakefs.hooks` reports.
 """

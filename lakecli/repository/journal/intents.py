@@ -148,7 +148,7 @@ def make_move(
         except LakeError as error:
             move.give_up(error)
             continue
-        if not needs_mark or _may_send(repository, begun):
+        if not needs_mark or _mark_sent(repository, begun):
             move.send(policy=number)
         else:
             move.give_up()
@@ -196,18 +196,6 @@ def _retries(repository: Repository) -> Retries:
     return Retries(REF_MOVES, sleep=runtime.sleep, random=runtime.random_number)
 
 
-def _may_send(repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent, right before its request; return ``False`` if the local ref forbids it.
-
-    The local ref forbids the move if a command has changed or undone what the move would publish.
-    """
-    with repository.lake.kv.write() as txn:
-        is_marked = _mark_sent(txn, repository, begun)
-    if is_marked:
-        repository.lake.runtime.on_step("send")
-    return is_marked
-
-
 def _is_same(begun: Begun, wanted: Begun) -> bool:
     what = attrgetter("landing", "ref", "intent.before", "intent.after")
     return bool(what(begun) == what(wanted))
@@ -226,7 +214,7 @@ def is_begun(txn: ReadTransaction, repository: Repository, kind: RefKind, name: 
 
 
 def write_down(txn: WriteTransaction, repository: Repository, begun: Begun) -> None:
-    """Record a move that is about to be sent; delete records of the ref's moves that never were.
+    """Record a move before it is sent; delete the ref's recorded moves that were never sent.
 
     Records of sent moves are kept, since another process may be waiting for the outcome.
     """
@@ -264,10 +252,11 @@ def record_outcome(
 
 
 def land(repository: Repository, built_on: Branch, commit: Commit, landing: LocalMove) -> bool:
-    """Move a local branch to a new commit if sharing is not automatic; return whether it moved.
+    """Move a local branch to a new commit; return whether the branch moved.
 
-    The branch does not move if its head or its oldest sealed tokens have changed since the commit
-    was built, or if housekeeping has deleted the copies of staged changes as abandoned.
+    Callers use this function only without automatic sharing. The branch does not move if its head
+    or its oldest sealed tokens have changed since the commit was built, or if housekeeping has
+    deleted the copies of staged changes as abandoned.
 
     Raises:
         CommitUnderWay: another process is sending a commit of the branch to the bucket.
@@ -412,25 +401,31 @@ class CommitUnderWay(LostRace):
     """Another process is sending a commit, or pushing a ref, to the bucket."""
 
 
-def _mark_sent(txn: WriteTransaction, repository: Repository, begun: Begun) -> bool:
-    """Mark a move as sent if the local ref still allows the move; return whether it does.
+def _mark_sent(repository: Repository, begun: Begun) -> bool:
+    """Mark a move as sent, right before its request, if the local ref still allows the move.
 
-    For a commit, the local branch must be unchanged since the commit was built. For a push, the
-    local ref must be at the pushed commit, or be a branch with later commits on top of it.
+    A commit is allowed if the local branch is unchanged since the commit was built. A push is
+    allowed if the local ref is at the pushed commit, or is a branch with later commits on top of
+    the pushed commit.
+
+    Returns:
+        Whether the move was marked, and may be sent.
     """
-    intent = begun.intent
+    intent, landing = begun.intent, begun.landing
     if intent.after is None:
         return False
-    refs = repository.refs(txn)
-    if begun.landing is None:
-        is_allowed = _stands_for(refs, intent, refs.position(intent.kind, intent.name))
-    else:
-        branch = refs.find_branch(intent.name)
-        built_on = refs.get_commit(intent.after).parents[0]
-        is_allowed = branch is not None and is_built_from(branch, built_on, begun.landing.sealed)
-    if not is_allowed or IntentStore(txn, repository.key).find(begun.id) is None:
-        return False  # without an intent: another process has deleted it
-    _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
+    with repository.lake.kv.write() as txn:
+        refs = repository.refs(txn)
+        if landing is None:
+            is_allowed = _stands_for(refs, intent, refs.position(intent.kind, intent.name))
+        else:
+            branch = refs.find_branch(intent.name)
+            built_on = refs.get_commit(intent.after).parents[0]
+            is_allowed = branch is not None and is_built_from(branch, built_on, landing.sealed)
+        if not is_allowed or IntentStore(txn, repository.key).find(begun.id) is None:
+            return False  # without an intent: another process has deleted it
+        _put(txn, repository, begun._replace(sent=repository.lake.runtime.now()))
+    repository.lake.runtime.on_step("send")
     return True
 
 

@@ -13,8 +13,8 @@ looked at the new commits. So the local branch must also contain the recorded co
 deletion loses no commit that was not here. A local tag must be at the recorded commit.
 
 Moves of refs that came from the bucket (clone, fetch, pull, sync) are never sent. The undo of such
-a move is not sent, either. Instead the ref is held: it does not follow the bucket until it moves
-there again.
+a move is not sent, either. Instead the ref is held: the local ref does not follow the bucket until
+the ref moves in the bucket again.
 
 Each function that moves a ref here also updates its note, in the same transaction. It calls
 `move_ref` or `note` if the ref moves here first, `drop_notes` if the bucket already has the
@@ -139,7 +139,10 @@ def extend(txn: WriteTransaction, repository: Repository, change: RefChange, kin
 
 
 def drop_notes(txn: WriteTransaction, repository: Repository, changes: Iterable[RefChange]) -> None:
-    """Delete the notes of refs, in the transaction that moves the refs as the bucket has them."""
+    """Delete the notes of refs that move here to their commits in the bucket.
+
+    Call this in the transaction that moves the refs.
+    """
     rows = IntentStore(txn, repository.key)
     for change in changes:
         if change.moves_commit:

@@ -1,10 +1,10 @@
 """Workspaces: staging areas that belong to one job, and to no branch until the job commits them.
 
 A workspace is begun on a branch, and is named ``BRANCH*TOKEN``, which is not a valid name of a
-branch, a tag or a commit. Reading by this name shows the branch as it was at that moment, with its
-sealed changes, and the changes of the workspace on top. Writing by this name stages in the
-workspace (`lakecli.repository.reading.view`). Only its job sees a workspace, and it is never
-pushed. The operation log does not list the writes to a workspace, only the commit of all of them.
+branch, a tag or a commit. Reading by this name shows the branch as it was when the workspace was
+begun, with its sealed changes, and the changes of the workspace on top. Writing by this name stages
+in the workspace (`lakecli.repository.reading.view`). Only its job sees a workspace, and it is never
+pushed. The operation log lists the commit of a workspace, but not the writes to the workspace.
 
 A workspace accepts writes while the row of its token exists. `end` removes the row, so that every
 write is either in the commit or refused. The note of a copy (`operation_log.note_copies`) outlives

@@ -19,8 +19,8 @@ who can write to the namespace can write an entry. So bytes are read only from a
 
 - the namespace itself: its prefix in the bucket, or its directory;
 - places in the setting ``trust.addresses``, for all repositories or for one;
-- places that this clone imported from or staged, or that were allowed when it was cloned; these
-  are remembered in the local store.
+- places from which this clone imported or staged objects, or that were allowed when it was cloned;
+  the local store remembers these places.
 
 If the namespace is in a bucket, a file of this machine is never read, even from an allowed place.
 """
@@ -93,11 +93,9 @@ class Resolver:
     _find_region: Callable[[str], str]
     _region: str
     compared: dict[Any, str] = field(default_factory=dict)
+    _trust: "Trust | None" = None
     _stores: OrderedDict[str, ObjectStore] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self._trust = self._trusting if isinstance(self._trusting, Trust) else None
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
@@ -160,7 +158,7 @@ class Resolver:
             return store
 
     def _region_of(self, bucket: str) -> str:
-        """Return the region of a bucket, which signatures need; it is requested only once."""
+        """Return the region of a bucket, which signatures need; called when a store is opened."""
         assert self._trust is not None
         if bucket == bucket_of(self._trust.namespace):
             return self._region
@@ -222,7 +220,12 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def key_of(repository: Repository, address: str) -> str | None:
-    """Return the key of an address, relative or a full URI, in the namespace; else ``None``."""
+    """Return the key of an address in the namespace; ``None`` if the address is outside.
+
+    Args:
+        address: a relative address; or a full URI, which is in the namespace only if lakeFS has
+            named the object.
+    """
     if not is_outside(address):
         return address
     if lakefs_object(address.rpartition("/")[2]) is None:
@@ -389,10 +392,10 @@ def bucket_of(uri: str) -> str:
 def place_of(namespace: str, bucket: str, key: str) -> str:
     """Return the place that has to be allowed before an object is read.
 
-    Usually this is the bucket or directory of the object. In the bucket of the namespace, which may
-    have data of others, it is the shortest prefix of the key that does not contain the namespace;
-    if there is no such prefix, it is the bucket. For an object inside the namespace it is the
-    namespace.
+    Usually this place is the bucket or directory of the object. The bucket of the namespace may
+    also have data of other owners. There, the place is the shortest prefix of the key that does not
+    contain the namespace, or the whole bucket if there is no such prefix. For an object inside the
+    namespace, the place is the namespace.
     """
     if is_local(bucket) or bucket != bucket_of(namespace):
         return bucket
@@ -445,7 +448,7 @@ def _row(repository: Repository) -> bytes:
 
 
 def remembered(txn: ReadTransaction, repository: Repository) -> tuple[str, ...]:
-    """Return the places that this clone imported from, has staged, or was allowed to read."""
+    """Return the places whose objects this clone imported, staged, or was allowed to read."""
     data = txn.get(Table.META, _row(repository))
     return () if data is None else tuple(json.loads(data))
 

@@ -31,6 +31,7 @@ AT_ONCE: Final = 16
 """The number of objects that are requested concurrently."""
 
 BATCH: Final = 256
+"""The number of objects that a caller passes to `ask_all` at a time."""
 
 _CONTENT_TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _UNTYPED: Final = frozenset({DEFAULT, "binary/octet-stream"})

@@ -51,7 +51,7 @@ def find_merge_base(repository: Refs, source: str, destination: str) -> MergePoi
 def find_merge_points(
     repository: Refs, txn: ReadTransaction, *, source: str, destination: str
 ) -> MergePoints:
-    """Do the same as `find_merge_base` in an open transaction."""
+    """Return the result of `find_merge_base`, read in an open transaction."""
     from_commit = commit_at(repository, txn, source)
     into_commit = commit_at(repository, txn, destination)
     refs = repository.refs(txn)

@@ -61,7 +61,7 @@ def count_place(counts: dict[str, int], place: str, objects: int = 1) -> None:
 
 
 def places_in(repository: Repository, counts: Mapping[str, int]) -> tuple[CountedPlace, ...]:
-    """Return the counted places except the namespace, those with the most objects first."""
+    """Return the counted places except the namespace, the place with the most objects first."""
     trust = addresses.trust_of(repository)
     outside = ((uri, objects) for uri, objects in counts.items() if uri != trust.namespace)
     ordered = sorted(outside, key=lambda item: (-item[1], item[0]))

@@ -12,7 +12,8 @@ object by `locate`, which returns a store that reads only the recorded object:
 - A version of an object never changes, nor does a file that lakeFS has written itself.
 
 A condition that fails proves no change, because the checksum may not be an ETag of this store. Then
-`compare` compares the object, and it is read only if it was not replaced after it was compared.
+`compare` compares the object with its record. The object is then read only if it was not replaced
+after the comparison.
 """
 
 from collections.abc import Callable

@@ -39,7 +39,8 @@ _READ_AHEAD: Final = 64
 """The number of moves that are read from the bucket and kept in the local store at a time."""
 
 _MISDATED: Final = 64
-"""The longest run of operations with wrong dates that is skipped to find earlier operations."""
+"""A search by date ends after this many operations in a row with earlier dates; the dates of fewer
+operations may be wrong."""
 
 
 class LoggedMove(NamedTuple):

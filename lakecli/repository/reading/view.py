@@ -215,8 +215,9 @@ def resolve_ref(repository: Refs, txn: ReadTransaction, expression: str) -> "Res
         from lakecli.refs.resolve import Resolved
 
         commit = refs.get_commit(workspace.commit_id)
-        where = RefKind.BRANCH, expression, commit.id, workspace
-        return Resolved(commit, *where, staging=True, steps=())
+        return Resolved(
+            commit, RefKind.BRANCH, expression, commit.id, workspace, staging=True, steps=()
+        )
     try:
         parsed = parse_expression(expression)
         if parsed.asks_for_moves:

@@ -157,7 +157,7 @@ def take_left(repository: Repository) -> list[OwedAnswer]:
             answer = OwedAnswer(operation, _path(repository, operation), 0)
             if answer.lock():
                 taken.append(answer)
-        except (OSError, ValueError):  # another process has just given it; or it is no such file
+        except (OSError, ValueError):  # deleted by another process meanwhile, or no answer's file
             continue
     return taken
 

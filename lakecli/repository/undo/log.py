@@ -170,9 +170,10 @@ def repository_at(repository: Repository, operation: str) -> Repository:
 def logged_repository(
     lake: OwnLake, name: str, *, wanted: str = "", operation: str = ""
 ) -> Repository:
-    """Return the repository with a name for the use of its log, even if it was deleted.
+    """Return the repository with a name, even if it was deleted, so that its log can be used.
 
-    By default, this is the present repository with the name, else the last deleted one.
+    By default, this is the present repository with the name, or else the repository with the name
+    that was deleted last.
 
     Args:
         wanted: ``undo`` or ``redo``: if there is no present repository, prefer a deleted repository

@@ -34,7 +34,8 @@ from lakecli.repository.journal.unsent_moves import is_local
 from lakecli.repository.undo import log as op_log
 
 _BACK: Final = {op_log.UNDO, op_log.RESTORE}
-"""Kinds of operations that move branches back; undoing them can only leave unpushed commits."""
+"""Kinds of operations that move branches back. Undoing such an operation moves branches forward, so
+it can only leave commits that are not pushed yet."""
 
 
 class PushedRef(NamedTuple):
@@ -114,7 +115,7 @@ def check_none_pushed(
 def find_pushed(
     txn: ReadTransaction, repository: Repository, taken: Sequence[Operation], *, remote: bool
 ) -> list[PushedRef]:
-    """Return the pushed refs that undoing some operations would leave behind the bucket.
+    """Return the pushed refs that would be behind the bucket if some operations were undone.
 
     Args:
         taken: the operations to undo, newest first.

@@ -2,13 +2,13 @@
 
 `undo` reverses the newest operation that is not undone, in one transaction that first verifies that
 nothing has changed since; see `lakecli.repository.undo.take_back`. `redo` reverses the last undo.
-Both are operations themselves, so nothing is lost. Then refs that were pushed are moved back in the
-bucket. If others have moved them since, nothing is undone; see
-`lakecli.repository.undo.remote_undo`.
+Undo and redo are operations themselves, so nothing is lost. After an undo on this machine, refs
+that were pushed are moved back in the bucket. If others have moved such a ref since, nothing is
+undone; see `lakecli.repository.undo.remote_undo`.
 
-If an earlier run of the same command was interrupted, it is completed, and no other operation is
-undone. Two steps may be missing: moving refs back in the bucket, and the answer
-(`lakecli.repository.undo.interrupted`).
+If an earlier run of the same command was interrupted, the command completes that run, and undoes no
+other operation. Two steps of the earlier run may be missing: moving refs back in the bucket, and
+the answer (`lakecli.repository.undo.interrupted`).
 """
 
 from __future__ import annotations

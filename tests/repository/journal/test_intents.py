@@ -80,12 +80,11 @@ def test_only_a_move_that_is_still_recorded_is_marked_as_sent(repository: Reposi
     made = make_commit(repository, b"a")
     begun = begin("1", name="main")
     begun = begun._replace(intent=begun.intent._replace(before=None, after=made.id))
-    with repository.lake.kv.write() as txn:
-        assert not intents._mark_sent(txn, repository, begun)
+    assert not intents._mark_sent(repository, begun)
     assert rows(repository) == set()
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert intents._mark_sent(txn, repository, begun)
+    assert intents._mark_sent(repository, begun)
     (row,) = rows(repository)
     assert row.sent is not None
     assert row == begun._replace(sent=row.sent)
@@ -95,7 +94,7 @@ def test_no_local_command_waits_for_a_deletion_in_the_bucket(repository: Reposit
     begun = Begun(begin("1").intent._replace(after=None), None)
     with repository.lake.kv.write() as txn:
         intents.write_down(txn, repository, begun)
-        assert not intents._mark_sent(txn, repository, begun)
+    assert not intents._mark_sent(repository, begun)
     assert rows(repository) == {begun}
 
 

@@ -13,9 +13,11 @@ from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
 from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachable, Unsupported
-from lakecli.repository.download import DownloadOptions, download_object
+from lakecli.repository.download import Downloader, DownloadOptions, download_object
 from lakecli.repository.download_tree import download_tree
+from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
+from lakecli.repository.transfer.multipart_download import PartFetcher
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
@@ -200,6 +202,24 @@ def test_a_server_without_ranges_sends_the_whole_object(
     fetch(repository, tmp_path, ONE)
     assert (tmp_path / "x").read_bytes() == DATA
     assert partials(tmp_path) == []
+
+
+def test_two_threads_find_out_at_once_that_a_server_has_no_ranges(
+    repository: Repository, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloader = Downloader(repository, ONE)
+
+    def takes(*_: object) -> bool:
+        downloader._fetcher = None  # as another thread does
+        return True
+
+    monkeypatch.setattr(PartFetcher, "takes", takes)
+    store.hook = fail_at(0, Unsupported("answered 200"))
+    with open_view(repository, "main") as view:
+        entry = view.entry(b"sub/x")
+    with Destination(os.fsencode(tmp_path)) as destination:
+        assert downloader.fetch(destination, b"x", entry) == len(DATA)
+    assert (tmp_path / "x").read_bytes() == DATA
 
 
 def test_a_full_disk_ends_the_download(
