@@ -214,22 +214,18 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
     return [(key, payload[start:stop]) for key, start, stop in entries]
 
 
-def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block other than a data block; the pairs are sorted by key, and stored as given."""
+def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode a block with one restart point: the metaindex, or the properties.
+
+    Args:
+        pairs: the keys, which are stored as given, and their values; sorted by key.
+    """
     parts: list[bytes] = []
-    restarts: list[int] = []
-    size = 0
     last = b""
-    for number, (key, value) in enumerate(pairs):
-        shared = 0
-        if number % restart_interval:
-            shared = shared_prefix_size(last, key)
-        else:
-            restarts.append(size)
-        parts.append(_encode_entry(shared, key, value))
-        size += len(parts[-1])
+    for key, value in pairs:
+        parts.append(_encode_entry(shared_prefix_size(last, key), key, value))
         last = key
-    return b"".join(parts) + encode_restarts(restarts)
+    return b"".join(parts) + encode_restarts([0])
 
 
 def _encode_entry(shared: int, key: bytes, value: bytes) -> bytes:
