@@ -187,8 +187,7 @@ class LmdbEnvironment:
         Space of deleted records counts as in use.
         """
         info = self._lmdb.info()
-        pages = info["last_pgno"] + 1
-        return pages * self._lmdb.stat()["psize"], info["map_size"]
+        return (info["last_pgno"] + 1) * self._page_size, info["map_size"]
 
     def close(self) -> None:
         """Close the environment; this ends open transactions."""
