@@ -42,7 +42,7 @@ class MergeBase(NamedTuple):
     """The common ancestors of two commits, as IDs only, so that it can be sent to other processes.
 
     Attributes:
-        ancestors: first the ancestors of the two commits, then those of pairs of ancestors.
+        ancestors: first the ancestors of the two commits, then the ancestors of pairs of ancestors.
             `Ancestors.below` refers only to earlier generations of commits, so there are no cycles.
     """
 

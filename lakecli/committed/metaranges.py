@@ -327,7 +327,7 @@ def iter_runs(table: SSTable, record: RangeRecord) -> Iterator[Run]:
     """Yield the decoded blocks of a range, many at a time.
 
     Raises:
-        Mismatch: the records are not those that the metarange describes.
+        Mismatch: the first key, the last key or the number of records is not as in `record`.
     """
     last = None
     count = 0

@@ -87,7 +87,7 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
 
 
 class _Texts(Sequence[bytes]):
-    """A sequence of byte strings that are stored as one; each access slices one of them out."""
+    """A sequence of byte strings that are stored concatenated, and cut out when they are read."""
 
     def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
         self._joined = joined
@@ -128,8 +128,8 @@ def outline_of(
     """Return the outline of a metarange that lakecli wrote, and that was verified or just written.
 
     Args:
-        copied: the blocks that were copied from other metaranges, ascending; the outlines of those
-            metaranges describe them.
+        copied: the blocks that were copied from other metaranges, ascending. What the outline
+            records about these blocks is copied from the outlines of the other metaranges.
 
     Returns:
         The outline; ``None`` if there are bytes between the blocks, which lakecli never writes.

@@ -28,7 +28,7 @@ from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 __all__ = ["Block", "BytesSource", "CorruptTable", "KeyLookup", "SSTable", "UnknownTableFormat"]
 
 _BLOCKS_AT_ONCE = 32
-"""Number of blocks that `SSTable.blocks` reads at a time: so few that the same memory is reused."""
+"""Number of blocks that `SSTable.blocks` reads at a time; so few that reads reuse their memory."""
 
 
 class Block(NamedTuple):
@@ -72,7 +72,7 @@ class KeyLookup(Directory):
         self.source = source
 
     def shrink(self) -> Self:
-        """Drop from memory what only opening the table needs, and return the table."""
+        """Drop the properties and `tail`, which are needed only at first; return the table."""
         self.properties = {}
         del self.tail
         return self
