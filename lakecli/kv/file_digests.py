@@ -16,10 +16,11 @@ from lakecli.kv import local_store
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction, get_path, put_paths
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
-"""Nanoseconds: a file that changed less than this time before its hashing began is not recorded.
+"""A file is recorded only if it last changed this many nanoseconds before its hashing, or earlier.
 
-Another change may leave the file's times unchanged: if it falls within their resolution, or if a
-program writes to a mapped page, whose write-back (up to 30 seconds later) updates the times.
+A change shortly after another one may leave the file's times as they are, because the times have a
+limited resolution. If a program changes a mapped page, the times change only when the page is
+written back, up to 30 seconds later.
 """
 
 _OWNER: Final = struct.Struct(">Q8x")

@@ -221,7 +221,7 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
 
 @contextmanager
 def opening(directory: StrPath) -> Iterator[bool]:
-    """Keep this process from opening stores; yield whether it has the one in `directory` open."""
+    """Keep this process from opening stores; yield whether it has the store in `directory` open."""
     with _open_lock:
         status = os.stat(directory)
         yield (status.st_dev, status.st_ino) in _open

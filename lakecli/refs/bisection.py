@@ -34,8 +34,8 @@ class Bisection(NamedTuple):
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
         found: the first bad commit; ``None`` if it is not known yet.
-        untested: if only skipped commits are left to test, the skipped commits and the bad commit;
-            one of them is the first bad commit. Else empty.
+        untested: if only skipped commits are left to test, the skipped commits and the bad commit,
+            one of which is the first bad commit; otherwise empty.
     """
 
     candidates: Sequence[Commit]

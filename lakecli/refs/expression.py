@@ -29,6 +29,7 @@ class ModifierRule(NamedTuple):
     """The syntax and the meaning of one modifier.
 
     Attributes:
+        symbol: the modifier itself; for a modifier with braces, a placeholder such as ``@{n}``.
         summary: the meaning of the modifier, for help texts; ``n`` is its number.
         takes_number: whether digits may follow.
         alone: whether it must be the only modifier, because it applies to a branch, not to a
@@ -88,8 +89,9 @@ class Modifier(NamedTuple):
 
     Attributes:
         symbol: the symbol of the modifier's row in `MODIFIERS`.
-        number: the number after the symbol, 1 by default.
+        number: the number after the symbol, or in the braces of ``@{n}``; 1 by default.
         text: the modifier as typed.
+        within: the text in the braces; ``""`` for a modifier without braces.
     """
 
     symbol: str

@@ -1,4 +1,4 @@
-r"""The log: the commits that one commit reaches, every commit before its parents, newest first.
+r"""The log: a commit and its ancestors, every commit before its parents, otherwise newest first.
 
 lakeFS orders by date alone. So if a parent and its child have the same second, lakeFS may list the
 parent before the child: it lists the larger ID first. If dates agree with ancestry, both orders are
@@ -8,7 +8,7 @@ the same.
 
 Every column leads to a commit further down::
 
-    *      a merge: its first parent stays in the column, others branch off to the right
+    *      a merge: its first parent stays in the column, other parents branch off to the right
     |\
     | *    a commit; the column continues to its parent
     * |
@@ -242,7 +242,7 @@ def iter_graph_lines(
             yield GraphLine(asterisk, commit)
             ended_at = None
         elif rows:
-            # Without this line, the slashes below would look connected to those above.
+            # Without this line, the slashes below would look connected to the slashes above.
             yield GraphLine(straight, None)
         for row in rows:
             yield GraphLine(row, None)
