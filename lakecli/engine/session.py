@@ -1,4 +1,4 @@
-"""Start Spark: its settings, its log, its Java, and whether a master responds.
+"""Start Spark: choose its settings, its log and a Java, and check that its master responds.
 
 If no process responds at the address of a master, Spark takes a minute to give up. So lakecli tries
 to connect to the address first.
@@ -62,6 +62,7 @@ def check_master(master: str) -> None:
 
 
 OLDEST: Final = 17
+"""The oldest version of Java that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _TIMEOUT = 30.0

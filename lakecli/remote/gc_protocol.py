@@ -91,7 +91,7 @@ class GcState(NamedTuple):
 
     Attributes:
         epoch: the number of condemnations so far.
-        mark: name of the lists of condemned objects; ``""`` while idle.
+        mark: the common name of this epoch's lists of condemned objects; ``""`` while idle.
         grace: how long this epoch waits between condemning and sweeping.
         write_id: random ID of the write that created this state.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
@@ -378,8 +378,8 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
 def iter_expired(store: ObjectStore) -> Iterator[str]:
     """Yield the metaranges that garbage collection has ever deleted by the retention rules.
 
-    Some of them may have been written again since. A missing metarange is not damage if it is in
-    one of the lists. A list that is not valid is skipped: if its metaranges are missing, that
+    A yielded metarange may have been written again since. A missing metarange is not damage if it
+    is in one of the lists. A list that is not valid is skipped: if its metaranges are missing, that
     counts as damage, and garbage collection deletes nothing.
     """
     for info in store.list(EXPIRED):
