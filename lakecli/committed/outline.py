@@ -66,7 +66,7 @@ class Outline(NamedTuple):
     record_ids: bytes
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return the outline as bytes, in two parts: everything else first, then the record IDs."""
+        """Return the outline as bytes, in two parts; the second part is the record IDs."""
         _, _, *columns, separators, digests, record_ids = self
         header = _HEADER.pack(self.size, self.range_entries or 0, len(separators))
         columns.append([*map(len, separators)])
@@ -252,7 +252,7 @@ class OutlinedBlocks:
         return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
-        """Return the blocks `first` to before `last`, verified; ``None``: the file has changed."""
+        """Verify and return the blocks `first` to before `last`; ``None`` if the file changed."""
         stored = self._stored(first, last)
         if stored is None:
             return None

@@ -87,7 +87,7 @@ class RebuiltTrees(NamedTuple):
     show: Callable[[int], AbstractContextManager[Progress]]
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the rebuilt tree, which may be deleted by now; ``None`` if none is recorded."""
+        """Return the recorded rebuilt tree, which may be deleted by now, or ``None``."""
         with self.store.read() as txn:
             data = txn.get(Table.META, self._key(tree))
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())

@@ -73,7 +73,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield the owner of each device's paths; skip the owners of remainders of long paths."""
+    """Yield the owner of each device's paths; skip the owners of the rests of long paths."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]

@@ -79,7 +79,7 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
     """Write a statement by one create-only PUT.
 
     Args:
-        id: 32 random hex digits.
+        id: the ID of the statement, 32 random hex digits.
 
     Raises:
         UsageError: the statement is not valid; for example, its name is too long.

@@ -72,7 +72,7 @@ class StoredRun(Protocol):
         """
 
     def copied(self, first: int, last: int) -> block.CopiedBlocks | None:
-        """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""
+        """Return the blocks from `first` to before `last`; ``None`` if they cannot be copied."""
 
 
 class TableWriter:
