@@ -78,7 +78,7 @@ def _owner(process: int | None) -> str:
 
 
 def _store_of(home: str | Path | None) -> str:
-    """Return the directory of the local store in a home; `home` is as in `lakecli.opening`."""
+    """Return the directory of the local store; `home` is as for `lakecli.opening.open_lake`."""
     return home_paths(chosen_home(home, os.environ), os.environ).store
 
 
@@ -110,7 +110,7 @@ def find(
     """Return the workspace of an open block on the branch `ref`; without a block, `ref` itself.
 
     Args:
-        home: the home of lakecli, as in `lakecli.opening`.
+        home: the home directory of lakecli, as for `lakecli.opening.open_lake`.
         using: a function that opens the repository. It is called only in a child process that
             multiprocessing started, which may use a block of its parent.
     """
@@ -118,7 +118,7 @@ def find(
 
 
 def find_in(repository: Repository, ref: str) -> str:
-    """Return the same as `find`, for a repository that is already open."""
+    """Do the same as `find` for a repository that is already open."""
     store = os.fspath(repository.lake.home.store)
     return _find(store, repository.name, ref, lambda: nullcontext(repository))
 

@@ -30,8 +30,8 @@ def open_lake(home: str | Path | None, *, command: str = "") -> Lake:
     """Open the lake of a home.
 
     Args:
-        home: the home of lakecli, as in ``LAKECLI_HOME``; ``None`` for that variable, or else the
-            platform's directories.
+        home: the home directory of lakecli; ``None``: the value of the variable ``LAKECLI_HOME``,
+            or the directories of the platform if the variable is not set.
         command: the command line that the operation log records.
 
     Raises:
@@ -61,7 +61,7 @@ def open_remote(storage_namespace: str, *, home: str | Path | None) -> LocalRepo
 
     Args:
         storage_namespace: a URI or an absolute path.
-        home: the home of lakecli, as in `open_lake`; only its cache is written.
+        home: as for `open_lake`; lakecli writes only to the cache of this home.
 
     Raises:
         UsageError: the namespace is not valid, or a setting is malformed.
@@ -79,8 +79,8 @@ def open_repository(
     """Return a handle to a repository; with ``sync = auto``, fetch from the bucket first.
 
     Args:
-        home: the home of lakecli, as in `open_lake`.
-        sync: ``auto`` or ``manual``; ``None`` for the value in the settings.
+        home: as for `open_lake`.
+        sync: ``auto`` or ``manual``; ``None``: the value in the settings.
 
     Raises:
         UsageError: `sync` is neither ``auto`` nor ``manual``, or a setting is malformed.

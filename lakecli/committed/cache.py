@@ -6,7 +6,8 @@ evict any table at any moment. The least recently used files are evicted first.
 
 The directory also records how many reads of trees each tier answered (memory, the disk on this
 machine, or the bucket), so that `lakecli doctor` can show the counts of all processes. A process
-adds its counts when it closes its repository. They are not flushed to disk, so they may be lost.
+adds its counts when it closes its repository. The counts are not flushed to disk, so a crash of the
+machine may lose some of them.
 """
 
 from __future__ import annotations

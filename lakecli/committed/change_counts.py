@@ -10,7 +10,7 @@ from lakecli.committed.values import decode_entry
 
 @dataclass
 class ChangeCounts:
-    """The differences below one prefix.
+    """The numbers and sizes of the differences below one prefix.
 
     Attributes:
         prefix: the prefix, with a slash at its end; empty for paths without a directory; ``None``

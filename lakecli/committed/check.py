@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
     Attributes:
         key: the key of the object in the namespace.
-        path: the path of the affected entry, if the defect concerns one.
+        path: the path of the affected entry, if the defect concerns a single entry.
     """
 
     key: str

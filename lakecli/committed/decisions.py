@@ -173,7 +173,7 @@ class _Plan:
         self._first = ""
 
     def choose(self, path: bytes, source: _Value, destination: _Value) -> MergeSide | None:
-        """Return the side that wins at a path; ``None`` without a valid decision in the plan."""
+        """Return the side that wins at a path; ``None`` if the plan does not decide the path."""
         while self._next is not None and self._next[0] < path:
             self._advance("is in conflict no more")
         if self._next is None or self._next[0] != path:
@@ -190,7 +190,7 @@ class _Plan:
         return MergeSide(line["take"]) if line["take"] and not changes else None
 
     def finish(self, *, may_be_outdated: bool) -> None:
-        """Read the rest of the plan, whose lines have no conflicts any more.
+        """Read the rest of the plan; the paths of these lines are not in conflict any more.
 
         Raises:
             OutdatedPlan: a line of the plan did not match a conflict, unless `may_be_outdated`.

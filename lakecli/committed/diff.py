@@ -1,7 +1,7 @@
-"""Differences between two trees: all of them, or those at some paths.
+"""Differences between two trees: all differences, or only the differences at some wanted paths.
 
 The ranges of both trees are first compared by ID, and only ranges that differ are opened. If only
-some paths are wanted, only differing ranges that may have such a path are opened.
+some paths are wanted, only differing ranges that may have a wanted path are opened.
 """
 
 from bisect import bisect_left, bisect_right
@@ -117,12 +117,12 @@ DELIMITER: Final = b"/"
 
 
 class Items(NamedTuple):
-    """The rule that turns paths into items: single paths, or common prefixes that stand for many.
+    """The rule that turns paths into items: single paths, or common prefixes of many paths.
 
     Attributes:
         is_grouped: whether a path is reduced to its part up to the first slash after the prefix.
-        may_be_absent: whether wanted paths may be absent from the new tree; then they are not
-            grouped.
+        may_be_absent: whether the new (right) tree may lack wanted paths. If so, `is_grouped` must
+            be false.
     """
 
     prefix: bytes
@@ -147,7 +147,7 @@ def touched(
     """Return the wanted items that differ between two trees.
 
     Args:
-        wanted: items in ascending order; the new tree has all of them, unless they may be absent.
+        wanted: items in ascending order. Unless `items.may_be_absent`, `right` has all of them.
     """
     found: set[bytes] = set()
     if left == right or not wanted:

@@ -328,6 +328,7 @@ class Conflicts:
 
     Attributes:
         count: number of conflicts.
+        paths: the paths of the listed conflicts.
         unlike: the listed paths for which `may_be_none` is true.
         unlikes: number of all conflicts for which `may_be_none` is true, listed or not.
         logs: number of conflicts in the logs of tables.

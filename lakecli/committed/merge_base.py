@@ -42,7 +42,7 @@ class MergeBase(NamedTuple):
     """The common ancestors of two commits, as IDs only, so that it can be sent to other processes.
 
     Attributes:
-        ancestors: first the ancestors of the two commits, then those of pairs of ancestors.
+        ancestors: first the ancestors of the two commits, then the ancestors of pairs of ancestors.
             `Ancestors.below` refers only to earlier generations of commits, so there are no cycles.
     """
 
@@ -82,7 +82,7 @@ class MergeBase(NamedTuple):
 
         @cache
         def resolved(number: int) -> Sequence[T]:
-            """Return the content of some ancestors, as `resolve` does for those of the commits."""
+            """Return the content of ``ancestors[number]``; number 0 is the result of `resolve`."""
             trees, below = self.ancestors[number]
             try:
                 contents: Sequence[T] = [content_of(tree) for tree in trees]
@@ -92,7 +92,10 @@ class MergeBase(NamedTuple):
                 contents = ()
 
             def is_changed(one: int) -> bool:
-                """Return whether a tree changed the content since its ancestors with another."""
+                """Return whether a tree changed the content since its ancestors with another tree.
+
+                If the content of these ancestors is not decided, it counts as changed.
+                """
                 for other in range(len(contents)):
                     pair = below.get((min(one, other), max(one, other)))
                     before = () if pair is None else resolved(pair)

@@ -230,29 +230,20 @@ class Metarange:
 _WHO_NEEDS_IT: Final = "see which commits and paths need it: `fsck REPOSITORY`"
 
 
-class WrongTable(IntegrityError):
-    """A table is a range although a metarange is expected, or the reverse."""
-
-    def __init__(self, key: str, kind: str) -> None:
-        super().__init__(f"{key} is not a {kind}", hint=_WHO_NEEDS_IT)
-
-
-class MisnamedTable(IntegrityError):
-    """The name of a well-formed table is not the digest of its records."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"{key}: its name is not the digest of its records", hint=_WHO_NEEDS_IT)
-
-
 def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
-    """Parse an open metarange and verify its name."""
+    """Parse an open metarange and verify its name.
+
+    Raises:
+        IntegrityError: the table is damaged, is a range, or has another name than its records give.
+    """
     metarange = parse_metarange(tree, table)
     if not is_ours(table):
         name = name_of_table(table, metarange.keys, metarange.values)
     else:
         name = tree_id([metarange.record_ids])
     if name != tree:
-        raise MisnamedTable(table.name)
+        what = f"{table.name}: its name is not the digest of its records"
+        raise IntegrityError(what, hint=_WHO_NEEDS_IT)
     return metarange
 
 
@@ -265,9 +256,9 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
 
 
 def check_kind(table: Described, kind: str) -> None:
-    """Check that a table is of the expected kind: a range or a metarange."""
+    """Raise `IntegrityError` unless a table is of the expected kind: a range or a metarange."""
     if table.properties.get("type") != f"{kind}s".encode():
-        raise WrongTable(table.name, kind)
+        raise IntegrityError(f"{table.name} is not a {kind}", hint=_WHO_NEEDS_IT)
 
 
 _LAKEFS_PROPERTIES: Final = frozenset({"entity", "schema_definition", "schema_name", "type"})
@@ -336,7 +327,7 @@ def iter_runs(table: SSTable, record: RangeRecord) -> Iterator[Run]:
     """Yield the decoded blocks of a range, many at a time.
 
     Raises:
-        Mismatch: the records are not those that the metarange describes.
+        Mismatch: the first key, the last key or the number of records is not as in `record`.
     """
     last = None
     count = 0

@@ -66,7 +66,7 @@ class Outline(NamedTuple):
     record_ids: bytes
 
     def encode(self) -> tuple[bytes, bytes]:
-        """Return the outline as bytes, in two parts: everything else first, then the record IDs."""
+        """Return the outline as bytes, in two parts; the second part is the record IDs."""
         _, _, *columns, separators, digests, record_ids = self
         header = _HEADER.pack(self.size, self.range_entries or 0, len(separators))
         columns.append([*map(len, separators)])
@@ -87,7 +87,7 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
 
 
 class _Texts(Sequence[bytes]):
-    """A sequence of byte strings that are stored as one; each access slices one of them out."""
+    """A sequence of byte strings that are stored concatenated, and cut out when they are read."""
 
     def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
         self._joined = joined
@@ -128,8 +128,8 @@ def outline_of(
     """Return the outline of a metarange that lakecli wrote, and that was verified or just written.
 
     Args:
-        copied: the blocks that were copied from other metaranges, ascending; the outlines of those
-            metaranges describe them.
+        copied: the blocks that were copied from other metaranges, ascending. What the outline
+            records about these blocks is copied from the outlines of the other metaranges.
 
     Returns:
         The outline; ``None`` if there are bytes between the blocks, which lakecli never writes.
@@ -252,7 +252,7 @@ class OutlinedBlocks:
         return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
-        """Return the blocks `first` to before `last`, verified; ``None``: the file has changed."""
+        """Verify and return the blocks `first` to before `last`; ``None`` if the file changed."""
         stored = self._stored(first, last)
         if stored is None:
             return None

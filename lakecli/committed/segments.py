@@ -76,7 +76,8 @@ def segments(
 
     Args:
         start: segments that end before this key are not yielded.
-        stop: segments from this key on are not yielded.
+        stop: the first segment that ends at or after this key is the last one that is yielded;
+            ``None``: all segments are yielded.
     """
     cursors = [_RangeCursor(tree, start) for tree in (base, source, destination)]
     while any(cursor.has_more for cursor in cursors):

@@ -1,4 +1,4 @@
-"""`TreeStore`: the trees of one repository, and their tables from the nearest copy.
+"""The trees of one repository: `TreeStore` reads each of their tables from the nearest copy.
 
 A table is a range or a metarange. It is read from the namespace itself if the namespace is on this
 machine, else from the cache, else from the bucket. Scans and rewrites read a whole table from the
@@ -56,7 +56,10 @@ _MOST_HELD: Final = 8 << 20
 
 
 class TreeCounts:
-    """Counts of the tables and bytes that an operation read and wrote, apart from cached tables."""
+    """Counts of the tables that were opened and written, and of the bytes that were written.
+
+    A table that is already in memory is not counted as opened.
+    """
 
     def __init__(self) -> None:
         self.ranges_opened = 0
@@ -84,7 +87,7 @@ class RebuiltTrees(NamedTuple):
     show: Callable[[int], AbstractContextManager[Progress]]
 
     def find(self, tree: MetarangeId) -> MetarangeId | None:
-        """Return the rebuilt tree, which may be deleted by now; ``None`` if none is recorded."""
+        """Return the recorded rebuilt tree, which may be deleted by now, or ``None``."""
         with self.store.read() as txn:
             data = txn.get(Table.META, self._key(tree))
         return None if data is None or len(data) != DIGEST_SIZE else MetarangeId(data.hex())
@@ -124,7 +127,7 @@ class TreeStore:
         rebuilt: the record of the lakeFS trees that were rebuilt; ``None``: no tree is rebuilt.
 
     Attributes:
-        counts: the number of tables opened and written so far.
+        counts: how many tables were opened and written since the store was created.
         kept: objects of other modules, by class, with the lifetime of the store; see
             `point_reads.kept_reader`.
     """

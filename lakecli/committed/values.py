@@ -52,7 +52,7 @@ def is_same(left: bytes | None, right: bytes | None) -> bool:
 
 
 def identities_of(values: Sequence[bytes]) -> list[bytes]:
-    """Return the identities of many values; the usual ones, of 32 bytes, are only sliced out."""
+    """Return the identities of many values; the usual identities, of 32 bytes, are only cut out."""
     try:
         return [
             each[1:_DATA_START] if each[0] == _DIGEST_FRAME else identity_of(each)

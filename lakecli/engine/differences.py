@@ -57,7 +57,7 @@ def intervals(
     Args:
         sides: the trees; to compare two trees, the left one is both base and destination.
         entries: approximate number of entries in one interval; a single range may have more.
-        start: the first key.
+        start: the first key to compare.
         stop: the first key after the last interval; ``None`` for no limit.
     """
     first, ranges, count = start, 0, 0

@@ -114,7 +114,7 @@ def _name(kind: type[LakeError]) -> str:
 
 
 def _members() -> dict[str, type[LakeError]]:
-    """Return the error classes of all loaded lakecli modules, by name."""
+    """Return the error classes of all loaded lakecli modules, by the name of module and class."""
     found: dict[str, type[LakeError]] = {}
     waiting: list[type[LakeError]] = [LakeError]
     while waiting:

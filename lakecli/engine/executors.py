@@ -104,8 +104,9 @@ class ExecutorProblem(NamedTuple):
 
 def environment_hint() -> str:
     """Return the hint that explains how to install lakecli on executors."""
+    python = "{}.{}".format(*sys.version_info)
     return (
-        f"give the executors an environment with Python {_here()} and lakecli "
+        f"give the executors an environment with Python {python} and lakecli "
         f"{lakecli.__version__}: set spark.archives to ENVIRONMENT.tar.gz#environment and "
         "spark.pyspark.python to ./environment/bin/python"
     )
@@ -323,7 +324,3 @@ def _check(findings: Sequence[ExecutorProblem]) -> None:
         scheme = first.store.partition("://")[0]
         raise PermissionDenied(message, hint=CREDENTIALS.get(scheme, _OTHER_STORE))
     raise NoLakecli(message, hint=environment_hint())
-
-
-def _here() -> str:
-    return "{}.{}".format(*sys.version_info)

@@ -125,7 +125,7 @@ def run_in_pool(
         yield None if future is None else (waiting.pop(future), future.result())
 
 
-def open_by_uri(uri: str, *, region: str = "", account: Account = NO_ACCOUNT) -> ObjectStore:
+def open_by_uri(uri: str, region: str = "", *, account: Account = NO_ACCOUNT) -> ObjectStore:
     """Return the store of a bucket, prefix or directory; works in any process."""
     return open_store(uri, region=region, account=account)
 
@@ -189,10 +189,7 @@ class StoreLocation(NamedTuple):
     def addresses(self) -> Resolver:
         """Return the resolver of entries' addresses, created once per process."""
         find_region = partial(prepare_namespace, account=self.account)
-
-        def open_store(uri: str, region: str) -> ObjectStore:
-            return open_by_uri(uri, region=region, account=self.account)
-
+        open_store = partial(open_by_uri, account=self.account)
         return Resolver(self.store(), self.trust(), open_store, find_region, self.region)
 
     @lru_cache(maxsize=16)  # noqa: B019

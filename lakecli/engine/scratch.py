@@ -1,4 +1,4 @@
-"""Storage for results of parts outside of memory: in the namespace, or in a file of the driver.
+"""Keep large results of parts outside of memory: in the namespace, or in a file of the driver.
 
 Large results of executors are written to the namespace, so that only their names go through Spark:
 Spark aborts a job whose results have more than ``spark.driver.maxResultSize`` bytes in total. The

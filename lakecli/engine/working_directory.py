@@ -50,6 +50,9 @@ def _path(text: str) -> str:
 
 
 def spark_home(package: Path) -> Path:
-    """Return the Spark home of a PySpark package; PySpark's own search begins at ``../``."""
+    """Return the Spark home of a PySpark package.
+
+    PySpark's own search is not used, because it begins at ``../`` in the current directory.
+    """
     found = (package / "spark-distribution", package, package.parents[1])
     return next((each for each in found if (each / "bin/spark-submit").is_file()), package)

@@ -16,10 +16,11 @@ from lakecli.kv import local_store
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction, get_path, put_paths
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
-"""Nanoseconds: a file that changed less than this time before its hashing began is not recorded.
+"""A file is recorded only if it last changed this many nanoseconds before its hashing, or earlier.
 
-Another change may leave the file's times unchanged: if it falls within their resolution, or if a
-program writes to a mapped page, whose write-back (up to 30 seconds later) updates the times.
+A change shortly after another one may leave the file's times as they are, because the times have a
+limited resolution. If a program changes a mapped page, the times change only when the page is
+written back, up to 30 seconds later.
 """
 
 _OWNER: Final = struct.Struct(">Q8x")
@@ -72,7 +73,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
 
 
 def _owners(txn: ReadTransaction, start: bytes) -> Iterator[bytes]:
-    """Yield the owner of each device's paths; skip the owners of remainders of long paths."""
+    """Yield the owner of each device's paths; skip the owners of the rests of long paths."""
     for key in txn.scan_keys(Table.FILE_HASHES, start=start):
         if key[8:16] == bytes(8):
             yield key[:16]

@@ -187,8 +187,7 @@ class LmdbEnvironment:
         Space of deleted records counts as in use.
         """
         info = self._lmdb.info()
-        pages = info["last_pgno"] + 1
-        return pages * self._lmdb.stat()["psize"], info["map_size"]
+        return (info["last_pgno"] + 1) * self._page_size, info["map_size"]
 
     def close(self) -> None:
         """Close the environment; this ends open transactions."""
@@ -222,7 +221,7 @@ def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbE
 
 @contextmanager
 def opening(directory: StrPath) -> Iterator[bool]:
-    """Keep this process from opening stores; yield whether it has the one in `directory` open."""
+    """Keep this process from opening stores; yield whether it has the store in `directory` open."""
     with _open_lock:
         status = os.stat(directory)
         yield (status.st_dev, status.st_ino) in _open

@@ -524,7 +524,7 @@ def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int 
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:
-    """Return the owner of the remainders of those long paths of `owner` that start with `head`."""
+    """Return the owner of the rest of each path that is cut after `head`, its first CHUNK bytes."""
     from lakecli.base.identity import blake3_of  # only paths longer than CHUNK need it
 
     return blake3_of(owner + head)[:OWNER_SIZE]

@@ -284,7 +284,7 @@ def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Im
 def iter_images(
     txn: ReadTransaction, id: bytes, token: bytes, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield each path that the operation wrote to, with the record staged before it, in path order.
+    """Yield the paths that an operation wrote to, in order, each with the record staged before.
 
     The record is ``None`` if nothing was staged at the path.
     """

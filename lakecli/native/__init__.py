@@ -7,9 +7,9 @@ with the same results, which is used if the compiled core is missing.
 ::
 
     core.c     the module, and helpers of its functions
-    blocks.c   reading blocks, and writing those of records
+    blocks.c   reading blocks of every kind, and writing blocks of records
     lookup.c   reading one value of a table from its file
-    entries.c  decoding entries, and encoding those of external objects
+    entries.c  decoding entries, and encoding the entries of external objects
     files.c    reading and writing many small files
     lines.c    lines of a listing, from entries
     columns.c  columns of entries, for Arrow and for working directories

@@ -34,8 +34,8 @@ class Bisection(NamedTuple):
         is_merge_base: whether `current` is a common ancestor, tested because a good commit is not
             an ancestor of the bad one.
         found: the first bad commit; ``None`` if it is not known yet.
-        untested: if only skipped commits are left to test, the skipped commits and the bad commit;
-            one of them is the first bad commit. Else empty.
+        untested: if only skipped commits are left to test, the skipped commits and the bad commit,
+            one of which is the first bad commit; otherwise empty.
     """
 
     candidates: Sequence[Commit]
@@ -89,7 +89,7 @@ def bisection(
 
 
 def estimate_steps(count: int) -> int:
-    """Return the approximate number of tests after the next one, to find one of `count` commits."""
+    """Return about how many tests follow the next test, to find one of `count` commits."""
     if count < _SMALL:
         return 0
     power = count.bit_length() - 1
@@ -153,9 +153,10 @@ def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:
 
 
 def _away_from_skipped(able: Sequence[Commit], bad: CommitId) -> Commit:
-    """Return a commit that is likely far from skipped ones, whose neighbours may be broken, too.
+    """Return a commit that is probably far from the skipped commits.
 
-    As in Git, the commit is chosen by a pseudorandom number that is the same in every run.
+    The neighbours of a skipped commit are often broken, too. As in Git, the commit is chosen by a
+    pseudorandom number that is the same in every run.
     """
     count = len(able)
     number = (count * 1_103_515_245 + 12_345) % (1 << 32) // 65_536 % _PRN_MODULO

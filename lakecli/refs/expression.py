@@ -29,6 +29,7 @@ class ModifierRule(NamedTuple):
     """The syntax and the meaning of one modifier.
 
     Attributes:
+        symbol: the modifier itself; for a modifier with braces, a placeholder such as ``@{n}``.
         summary: the meaning of the modifier, for help texts; ``n`` is its number.
         takes_number: whether digits may follow.
         alone: whether it must be the only modifier, because it applies to a branch, not to a
@@ -80,9 +81,7 @@ _SYMBOLS = re.escape("".join(rule.symbol for rule in MODIFIERS if not rule.withi
 # Compiled on first use: most refs are plain names.
 _TOKEN = rf"(?:@\{{[^}}]*\}}?|[{_SYMBOLS}])[^{_SYMBOLS}]*"
 _BRACES = r"@\{[^}]*\}?"
-_BASE = rf"[^{_SYMBOLS}]*"
 _BLANK = r"[\s\x00-\x1f\x7f]"
-_NUMBER = r"[0-9]*"
 
 
 class Modifier(NamedTuple):
@@ -90,8 +89,9 @@ class Modifier(NamedTuple):
 
     Attributes:
         symbol: the symbol of the modifier's row in `MODIFIERS`.
-        number: the number after the symbol, 1 by default.
+        number: the number after the symbol, or in the braces of ``@{n}``; 1 by default.
         text: the modifier as typed.
+        within: the text in the braces; ``""`` for a modifier without braces.
     """
 
     symbol: str
@@ -161,7 +161,7 @@ def parse_expression(text: str) -> RefExpression:
     blank = re.search(_BLANK, plain)
     if blank:
         raise _malformed(text, blank.start(), f"{blank[0]!r} cannot be in a ref")
-    base = _match(_BASE, text, 0)
+    base = re.split(f"[{_SYMBOLS}]", text, maxsplit=1)[0]
     if not base:
         raise _malformed(text, 0, f"no branch, tag or commit ID before {text[0]!r}")
     tokens = [*re.compile(_TOKEN).finditer(text, len(base))]
@@ -176,13 +176,6 @@ def parse_expression(text: str) -> RefExpression:
     return RefExpression(base, modifiers)
 
 
-def _match(pattern: str, text: str, position: int) -> str:
-    """Return the match at `position` of a pattern that always matches."""
-    found = re.compile(pattern).match(text, position)
-    assert found is not None
-    return found[0]
-
-
 def _parse_modifier(text: str, position: int, token: str) -> Modifier:
     if token.startswith("@{"):
         return _parse_braces(text, position, token)
@@ -191,17 +184,17 @@ def _parse_modifier(text: str, position: int, token: str) -> Modifier:
     if argument and not rule.takes_number:
         reason = f"{rule.symbol!r} takes nothing after it: {argument!r}"
         raise _malformed(text, position + 1, reason)
-    digits = _match(_NUMBER, argument, 0)
-    if digits != argument:
-        reason = f"only digits may follow {rule.symbol!r}, not {argument[len(digits) :]!r}"
-        raise _malformed(text, position + 1 + len(digits), reason)
+    rest = argument.lstrip("0123456789")
+    if rest:
+        reason = f"only digits may follow {rule.symbol!r}, not {rest!r}"
+        raise _malformed(text, position + 1 + len(argument) - len(rest), reason)
     # Compared by length first: converting a million digits takes a while.
-    significant = digits.lstrip("0")
+    significant = argument.lstrip("0")
     if len(significant) > len(str(MAX_NUMBER)) or int(significant or 0) > MAX_NUMBER:
-        shown = digits if len(digits) <= len(str(MAX_NUMBER)) else f"{len(digits)} digits"
+        shown = argument if len(argument) <= len(str(MAX_NUMBER)) else f"{len(argument)} digits"
         reason = f"the number after {rule.symbol!r} is over {MAX_NUMBER}: {shown}"
         raise _malformed(text, position + 1, reason)
-    return Modifier(rule.symbol, int(digits) if digits else 1, token)
+    return Modifier(rule.symbol, int(significant or 0) if argument else 1, token)
 
 
 def _parse_braces(text: str, position: int, token: str) -> Modifier:

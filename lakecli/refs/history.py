@@ -1,4 +1,4 @@
-r"""The log: the commits that one commit reaches, every commit before its parents, newest first.
+r"""The log: a commit and its ancestors, every commit before its parents, otherwise newest first.
 
 lakeFS orders by date alone. So if a parent and its child have the same second, lakeFS may list the
 parent before the child: it lists the larger ID first. If dates agree with ancestry, both orders are
@@ -8,7 +8,7 @@ the same.
 
 Every column leads to a commit further down::
 
-    *      a merge: its first parent stays in the column, others branch off to the right
+    *      a merge: its first parent stays in the column, other parents branch off to the right
     |\
     | *    a commit; the column continues to its parent
     * |
@@ -108,11 +108,6 @@ class _HistoryPart(NamedTuple):
         """Return the IDs of the parents to follow, each once."""
         return list(dict.fromkeys(commit.parents[:1] if self.first_parent else commit.parents))
 
-    def find_parent(self, child: Commit, parent_id: CommitId) -> Commit | None:
-        """Return a parent, or ``None`` if it is too old or hidden."""
-        parent = get_parent(self.reader, child, parent_id)
-        return parent if self.is_wanted(parent) else None
-
     def is_wanted(self, commit: Commit) -> bool:
         """Return whether a commit is neither too old nor hidden."""
         if self.hidden is not None and commit in self.hidden:
@@ -155,8 +150,8 @@ class _CountingWalk:
             explored = found[heappop(ahead)[1]]
             for parent_id in self._part.parent_ids(explored):
                 if parent_id not in found:
-                    parent = self._part.find_parent(explored, parent_id)
-                    if parent is None:
+                    parent = get_parent(self._part.reader, explored, parent_id)
+                    if not self._part.is_wanted(parent):
                         continue
                     found[parent_id] = parent
                     children[parent_id] = 0
@@ -247,7 +242,7 @@ def iter_graph_lines(
             yield GraphLine(asterisk, commit)
             ended_at = None
         elif rows:
-            # Without this line, the slashes below would look connected to those above.
+            # Without this line, the slashes below would look connected to the slashes above.
             yield GraphLine(straight, None)
         for row in rows:
             yield GraphLine(row, None)

@@ -37,7 +37,7 @@ MAX_NAME_SIZE: Final = 1024
 """Largest size of the name of a check, or of the ref of an approval, in bytes."""
 
 MAX_ATTESTATIONS: Final = 1024
-"""Largest number of statements that are read about one subject: those with the smallest keys."""
+"""Largest number of statements that are read about one subject, in the order of their keys."""
 
 _RECORD: Final = Record(
     {
@@ -79,7 +79,7 @@ def write_attestation(store: ObjectStore, attestation: Attestation, *, id: str) 
     """Write a statement by one create-only PUT.
 
     Args:
-        id: 32 random hex digits.
+        id: the ID of the statement, 32 random hex digits.
 
     Raises:
         UsageError: the statement is not valid; for example, its name is too long.
@@ -110,7 +110,7 @@ def iter_attestations(store: ObjectStore, subject: str) -> Iterator[Attestation]
 def iter_ended(
     store: ObjectStore, trees: Collection[str], *, before: datetime
 ) -> Iterator[ObjectInfo]:
-    """Yield the objects of statements about trees not in `trees`, for garbage collection.
+    """Yield the objects of statements about other trees than `trees`, for garbage collection.
 
     Statements that are not valid are kept, since a later version may have written them.
 

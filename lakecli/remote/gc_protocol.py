@@ -49,7 +49,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from lakecli.base import layout
@@ -62,6 +61,7 @@ from lakecli.remote.ref_records import check_format
 from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
+from lakecli.stores.streams import batches
 
 FORMAT: Final = 1
 
@@ -91,7 +91,7 @@ class GcState(NamedTuple):
 
     Attributes:
         epoch: the number of condemnations so far.
-        mark: name of the lists of condemned objects; ``""`` while idle.
+        mark: the common name of this epoch's lists of condemned objects; ``""`` while idle.
         grace: how long this epoch waits between condemning and sweeping.
         write_id: random ID of the write that created this state.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
@@ -346,13 +346,10 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
         keys: the keys of data objects, ranges or metaranges. Objects that these ranges and
             metaranges refer to are spared, too.
     """
-    remaining = iter(sorted(keys))
-    number = 0
-    while some := list(islice(remaining, _KEYS_OF_A_KEEP)):
+    for number, some in enumerate(batches(sorted(keys), _KEYS_OF_A_KEEP)):
         body = "".join(f"{key}\n" for key in some).encode("ascii")
         name = f"{keep_id}-{number}" if number else keep_id
         store.put(keep_prefix(epoch) + name, body, contract.ANY)
-        number += 1
 
 
 def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
@@ -381,8 +378,8 @@ def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
 def iter_expired(store: ObjectStore) -> Iterator[str]:
     """Yield the metaranges that garbage collection has ever deleted by the retention rules.
 
-    Some of them may have been written again since. A missing metarange is not damage if it is in
-    one of the lists. A list that is not valid is skipped: if its metaranges are missing, that
+    A yielded metarange may have been written again since. A missing metarange is not damage if it
+    is in one of the lists. A list that is not valid is skipped: if its metaranges are missing, that
     counts as damage, and garbage collection deletes nothing.
     """
     for info in store.list(EXPIRED):

@@ -70,7 +70,7 @@ class Pack(NamedTuple):
     """A pack that was read and verified.
 
     Attributes:
-        id: 64 hex digits.
+        id: the ID of the pack, 64 hex digits.
         replaces: IDs of the packs whose commits this pack also has.
         commits: the valid commits, ordered by ID.
         bad: the invalid records. A pack with invalid records is never replaced.

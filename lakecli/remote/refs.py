@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 from lakecli.base import layout
@@ -40,6 +40,7 @@ from lakecli.remote.ref_records import MAX_MOVES, InvalidRecord, NotOurs, Record
 from lakecli.stores import contract
 from lakecli.stores.capabilities import settle
 from lakecli.stores.contract import ConditionFailed, Match, ObjectNotFound, ObjectStore, Version
+from lakecli.stores.streams import batches
 
 PARALLEL_READS: Final = 16
 _READ_AHEAD: Final = 8 * PARALLEL_READS
@@ -94,10 +95,9 @@ def read_refs(store: ObjectStore, refs: Iterable[ListedRef]) -> Iterator[RemoteR
 
     from concurrent.futures import ThreadPoolExecutor  # slow to import: it loads logging
 
-    remaining = iter(refs)
     pool = ThreadPoolExecutor(PARALLEL_READS)
     try:
-        while batch := list(islice(remaining, _READ_AHEAD)):
+        for batch in batches(refs, _READ_AHEAD):
             yield from (found for found in pool.map(read, batch) if found is not None)
     finally:
         pool.shutdown(cancel_futures=True)
@@ -269,15 +269,18 @@ class RefMove:
             move.send()
 
     Args:
-        ref: the ref, which the caller has just read; ``None`` if it does not exist.
+        seen: the ref, which the caller has just read; ``None`` if it does not exist.
         retries: how often to send the conditional PUT, and how long to wait before reads and PUTs.
         on_step: called with the name of each step before it begins: ``read``, ``spill``, ``put``,
             ``pause``.
+
+    Attributes:
+        seen: the ref that `send` replaces, as last read; ``None`` if the ref does not exist.
     """
 
     _store: ObjectStore
     _intent: Intent
-    _ref: RemoteRef | None
+    seen: RemoteRef | None
     _: KW_ONLY
     retries: Retries
     on_step: Callable[[str], None] = ignore_step
@@ -311,7 +314,7 @@ class RefMove:
         while self._result is None:
             if not self._failures:
                 since = self._intent.since
-                self._result = _judge(self._store, self._intent, self._ref, since=since)
+                self._result = _judge(self._store, self._intent, self.seen, since=since)
             elif not self._look() and self._may_repeat():
                 self._pause(self._failures - 1)
                 self._look()
@@ -319,11 +322,6 @@ class RefMove:
                 self.on_step("put")
                 return None
         return self._result
-
-    @property
-    def seen(self) -> RemoteRef | None:
-        """The ref that `send` replaces, as last read; ``None`` if the ref does not exist."""
-        return self._ref
 
     def send(self, *, policy: int = 0) -> None:
         """Write the ref with the new move; `outcome` reports a failure.
@@ -356,11 +354,11 @@ class RefMove:
         """
         if self._version in self._unanswered:
             raise self._unknown() from self._error
-        self._result = why or MoveResult(MoveOutcome.LOST, self._ref)
+        self._result = why or MoveResult(MoveOutcome.LOST, self.seen)
 
     def _look(self) -> bool:
         """Read the ref again, and set the outcome; return whether the outcome is known now."""
-        since = sequence_of(self._ref)  # moves up to this number were checked before
+        since = sequence_of(self.seen)  # moves up to this number were checked before
         for number in range(MOST_READS):
             if number:
                 self._pause(number - 1)
@@ -376,7 +374,7 @@ class RefMove:
                 if may_pass and not isinstance(error, Unresponsive):
                     continue
                 break
-            self._ref = ref
+            self.seen = ref
             return self._result is not None
         raise self._unknown() from self._error
 
@@ -386,7 +384,7 @@ class RefMove:
         Return whether that succeeded. Before the first PUT, a single failure is final: the store's
         adapter has retried already.
         """
-        moved = _moved(self._ref, self._intent)
+        moved = _moved(self.seen, self._intent)
         try:
             if len(moved.moves) > MAX_MOVES:
                 self.on_step("spill")
@@ -432,7 +430,7 @@ class RefMove:
     @property
     def _version(self) -> Version | None:
         """The version of the ref that was read; the PUT requires this version."""
-        return None if self._ref is None else self._ref.version
+        return None if self.seen is None else self.seen.version
 
     @property
     def _what(self) -> str:

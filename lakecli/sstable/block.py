@@ -20,7 +20,11 @@ from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, 
 from lakecli.sstable import format as file_format
 
 _SHARING_BUDGET = 64 << 20
-"""Largest total size of the shared prefixes of 128 bytes or more in a block, once expanded."""
+"""Limit of the bytes that the keys of one block share with the keys before them.
+
+Without a limit, the keys of a small block could expand to any size. A key that shares less than 128
+bytes does not count.
+"""
 
 _header = Struct("4B").unpack_from
 """Reads the first four bytes of an entry.
@@ -214,22 +218,18 @@ def decode_pairs(payload: bytes, *, limit: int) -> list[tuple[bytes, bytes]]:
     return [(key, payload[start:stop]) for key, start, stop in entries]
 
 
-def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
-    """Encode a block other than a data block; the pairs are sorted by key, and stored as given."""
+def encode_pairs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode a block with one restart point: the metaindex, or the properties.
+
+    Args:
+        pairs: the keys, which are stored as given, and their values; sorted by key.
+    """
     parts: list[bytes] = []
-    restarts: list[int] = []
-    size = 0
     last = b""
-    for number, (key, value) in enumerate(pairs):
-        shared = 0
-        if number % restart_interval:
-            shared = shared_prefix_size(last, key)
-        else:
-            restarts.append(size)
-        parts.append(_encode_entry(shared, key, value))
-        size += len(parts[-1])
+    for key, value in pairs:
+        parts.append(_encode_entry(shared_prefix_size(last, key), key, value))
         last = key
-    return b"".join(parts) + encode_restarts(restarts)
+    return b"".join(parts) + encode_restarts([0])
 
 
 def _encode_entry(shared: int, key: bytes, value: bytes) -> bytes:
@@ -290,7 +290,10 @@ def index_key(separator: bytes, last: bytes) -> bytes:
 
 
 RUN_SIZE = 64 << 10
-"""Largest size of a run in stored bytes, unless one block is larger; few enough to reuse memory."""
+"""Largest size of a run in stored bytes, unless a single block is larger.
+
+Runs are so small that each run of a table reuses the memory of the run before.
+"""
 
 
 class Run(NamedTuple):
@@ -377,9 +380,9 @@ class CopiedBlocks(NamedTuple):
 
 
 def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
-    """Return the number of the first block that lies between two positions, and of the last plus 1.
+    """Return the numbers of the first block between two positions, and of the block after the last.
 
-    Only blocks with all their records between the positions count.
+    A block is between the positions if all of its records are.
 
     Args:
         ends: the position after the last record of each block.

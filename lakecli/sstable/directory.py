@@ -227,7 +227,7 @@ def _decode_handle(data: bytes, position: int, *, end: int) -> tuple[Handle, int
 
 
 def _decode_index_handle(handle: bytes) -> tuple[int, int]:
-    """Decode the offset and the size of a block."""
+    """Return the offset and the size of a block, without its trailer, from an index entry."""
     numbers = []
     number = shift = 0
     for byte in handle:
@@ -243,7 +243,7 @@ def _decode_index_handle(handle: bytes) -> tuple[int, int]:
 
 
 def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
-    """Decode an index block.
+    """Decode an index block, and check where the listed blocks are.
 
     Args:
         start: offset before which no block may begin.
@@ -272,7 +272,7 @@ def decode_index(payload: bytes, *, start: int, end: int) -> Blocks:
 
 
 def decode_handles(payload: bytes, *, limit: int) -> tuple[list[bytes], list[int]]:
-    """Decode an index block.
+    """Decode an index block, without checking where the listed blocks are.
 
     Returns:
         The user keys of the index, and a flat list with the offset and the size of each block.

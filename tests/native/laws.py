@@ -27,13 +27,7 @@ from lakecli.committed import values
 from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
 from lakecli.serving.s3.checksums import python_crc64nvme
-from lakecli.sstable.block import (
-    decode_pairs,
-    decode_records,
-    encode_block,
-    encode_pairs,
-    find_value,
-)
+from lakecli.sstable.block import decode_pairs, decode_records, encode_block, find_value
 from lakecli.sstable.directory import decode_handles, find_handle
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
@@ -45,6 +39,7 @@ from lakecli.sstable.format import (
 )
 from lakecli.sstable.reader import BytesSource, KeyLookup
 from lakecli.sstable.writer import encode_handle
+from tests.support.blocks import encode_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

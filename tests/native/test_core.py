@@ -29,7 +29,7 @@ from lakecli.committed.values import (
     encode_value,
 )
 from lakecli.proto.varint import encode_varint
-from lakecli.sstable.block import decode_records, encode_pairs, find_value
+from lakecli.sstable.block import decode_records, find_value
 from lakecli.sstable.format import RECORD_TRAILER, STORED_RAW, STORED_SNAPPY
 from tests.native.laws import (
     LAST_SECOND,
@@ -56,6 +56,7 @@ from tests.native.laws import (
     random_rows,
     stored_as,
 )
+from tests.support.blocks import encode_pairs
 from tests.support.cores import PROJECT, loaded
 
 if TYPE_CHECKING:

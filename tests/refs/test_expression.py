@@ -35,6 +35,7 @@ LEGAL = {
     "main$": ("main", [("$", 1)]),
     f"main~{MAX_NUMBER}": ("main", [("~", MAX_NUMBER)]),
     f"main^000{MAX_NUMBER}": ("main", [("^", MAX_NUMBER)]),
+    f"main~{5000 * '0'}2": ("main", [("~", 2)]),
     "a{1}": ("a{1}", []),
     "main@{u}": ("main", [("@{upstream}", 1)]),
     "main@{upstream}^2": ("main", [("@{upstream}", 1), ("^", 2)]),

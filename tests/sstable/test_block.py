@@ -12,7 +12,6 @@ from lakecli.proto.varint import Malformed, encode_varint
 from lakecli.sstable.block import (
     decode_pairs,
     decode_records,
-    encode_pairs,
     encode_restarts,
     find_value,
     payload_of,
@@ -22,6 +21,7 @@ from lakecli.sstable.block import (
     verify,
 )
 from lakecli.sstable.format import BLOCK_TRAILER_SIZE, MIN_STORED_SIZE, RECORD_TRAILER
+from tests.support.blocks import encode_pairs
 
 AROUND_ONE_BYTE = (119, 120, 121, 127, 128, 129)
 """Sizes that a header holds in one byte or two, with the trailer of a key or without it."""

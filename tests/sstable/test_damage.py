@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lakecli.errors import ErrorKind
 from lakecli.proto.varint import Malformed, decode_canonical_varint, encode_varint
-from lakecli.sstable.block import encode_pairs, encode_restarts, find_value, seal
+from lakecli.sstable.block import encode_restarts, find_value, seal
 from lakecli.sstable.format import FOOTER_SIZE
 from lakecli.sstable.reader import (
     BytesSource,
@@ -26,6 +26,7 @@ from lakecli.sstable.reader import (
 )
 from lakecli.sstable.writer import encode_handle, encode_properties
 from tests.sstable.tables import build, many_records, open_bytes
+from tests.support.blocks import encode_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

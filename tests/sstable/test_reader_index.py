@@ -6,10 +6,10 @@ import pytest
 
 from lakecli import native
 from lakecli.proto.varint import Malformed
-from lakecli.sstable.block import encode_pairs
 from lakecli.sstable.directory import Blocks, decode_handles, decode_index, search_index
 from lakecli.sstable.format import RECORD_TRAILER, SEPARATOR_TRAILER
 from tests.native.laws import index_of
+from tests.support.blocks import encode_pairs
 
 
 @pytest.fixture(params=["compiled", "python"], autouse=True)

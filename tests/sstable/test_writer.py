@@ -8,10 +8,11 @@ import google_crc32c
 import pytest
 
 from lakecli.proto.varint import decode_canonical_varint
-from lakecli.sstable.block import encode_pairs, payload_of, payload_size
+from lakecli.sstable.block import payload_of, payload_size
 from lakecli.sstable.format import RECORD_TRAILER
 from lakecli.sstable.writer import TableWriter, separator
 from tests.sstable.tables import build, many_records, open_bytes
+from tests.support.blocks import encode_pairs
 
 if TYPE_CHECKING:
     from lakecli.sstable.reader import SSTable

@@ -19,6 +19,7 @@
     command_lines, schemas       a line for every command; the schemas of its JSON
     crashes                      commands whose process is killed at a named step
     disk                         what a disk holds after a power cut; what a process has open
+    blocks                       an encoder of SSTable blocks, for files that lakecli does not write
     forge, forgeries             namespaces written byte for byte by an attacker
     canaries                     files of every name that a program could load, which say so
     script_canaries              files with every name that a program might load
