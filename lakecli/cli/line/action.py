@@ -39,30 +39,13 @@ def find_action(
     values = plain(declared, arguments)
 
     def run(context: object) -> int:
-        if values is None:
-            return _run_by_typer(words, declared, context, arguments, synopsis)
-        return declared.call(context, values)
+        if values is not None:
+            return declared.call(context, values)
+        from lakecli.cli.line.build import run_by_typer
+
+        return run_by_typer(words, declared, context, arguments, synopsis)
 
     return run
-
-
-def _run_by_typer(
-    words: str, declared: Declaration, context: object, line: list[str], usage: Callable[[str], str]
-) -> int:
-    """Parse the line with Typer, and run the command.
-
-    Raises:
-        UsageError: the line has an error. If an option lacks its value, the hint is the usage line.
-    """
-    from lakecli.cli.line.build import build, usage_of
-
-    try:
-        return build(declared, words).run(context, line)
-    except Exception as error:
-        usage_error = usage_of(error, words, usage)
-        if usage_error is None:
-            raise
-        raise usage_error from error
 
 
 class _NotPlain(Exception):
