@@ -6,10 +6,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from os import PathLike
 from typing import Any, Final
 
 from lakecli.cli.line.argv import Globals, normalise
-from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter, is_path
+from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter
 from lakecli.cli.tree import COMMANDS
 
 _MAX_DIGITS: Final = 18
@@ -156,9 +157,8 @@ def _converted(text: str, parameter: Parameter) -> object:
         if least is not None and number < least:
             raise _NotPlain
         return number
-    if is_path(type_):
-        return type_(text)
-    if isinstance(type_, type) and issubclass(type_, Enum):
+    is_enum_or_path = isinstance(type_, type) and issubclass(type_, Enum | PathLike)
+    if is_enum_or_path:
         try:
             return type_(text)
         except ValueError:

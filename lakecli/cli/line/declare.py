@@ -11,7 +11,6 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from os import PathLike
 from types import UnionType
 from typing import Any, Final, ForwardRef, NamedTuple, TypeAlias, get_type_hints
 
@@ -287,8 +286,3 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
         mark.takes_value = type_ is not bool
         mark.flags = mark.flags or (f"--{name.rstrip('_').replace('_', '-')}",)
     return Parameter(name, type_, mark, default, mark.read)
-
-
-def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type
-    """Return whether a type is a class of file system paths."""
-    return isinstance(type_, type) and issubclass(type_, PathLike)
