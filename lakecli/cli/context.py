@@ -189,9 +189,6 @@ class Context:
 
     def committer(self) -> str:
         """Return the committer as ``Name <email>``: from the settings, else Git, else user@host."""
-        user = self.settings.user
-        if user is not None:
-            return user
         from lakecli.settings.settings import committer
 
         return committer(self.settings, self.environ)
