@@ -339,15 +339,14 @@ class Output:
         lines = as_commands(message, self.repository).split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
-    def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
+    def error(self, message: str, *, hint: str | None, paths: Sequence[bytes]) -> None:
         """Write an error to stderr as text: message, paths and hint."""
         label = self._style_error("error:", "bright red")
         self._write_error(f"{label} {format_.one_line(message)}")
-        listed = list(paths)
-        for path in listed[:MAX_PATHS_SHOWN]:
+        for path in paths[:MAX_PATHS_SHOWN]:
             self._write_error("  " + format_.quote_path(path))
-        if len(listed) > MAX_PATHS_SHOWN:
-            more = len(listed) - MAX_PATHS_SHOWN
+        if len(paths) > MAX_PATHS_SHOWN:
+            more = len(paths) - MAX_PATHS_SHOWN
             self._write_error(f"  and {more:,} more; --json lists all")
         if hint:
             self.hint(hint)
@@ -426,8 +425,7 @@ class Output:
         else:
             from lakecli.cli.out.progress_bar import BarProgress
 
-            bar = BarProgress(verb, self._stderr, items=items)
-            with bar:
+            with BarProgress(verb, self._stderr, items=items) as bar:
                 self._bar = bar
                 try:
                     yield bar
