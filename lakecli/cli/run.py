@@ -11,6 +11,7 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from lakecli.base.uri import NotUri
@@ -57,12 +58,8 @@ def _with_habit(
         hint = meant_line(argv, error.message)
         if hint is None and isinstance(error, NotUri):
             context = Context(environment, Globals(), argv)
-            try:
+            with closing(context), suppress(LakeError):
                 hint = meant_repository(error.text, argv, context)
-            except LakeError:
-                hint = None
-            finally:
-                context.close()
         error.hint = hint or error.hint
     return error
 
