@@ -358,8 +358,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
     is_written_as_file = text.startswith(("./", "../", "/")) or text in {".", ".."}
     if not is_written_as_file and is_ref(text, link.src, context):
         return None
-    relative = relative_path(root, text)
-    path = link.prefix + relative
+    path = link.prefix + relative_path(root, text)
     if os.path.isdir(text) and path and not path.endswith(b"/"):  # noqa: PTH112 - text as typed
         path += b"/"
     return LakeUri(link.src.repository, link.ref, path)

@@ -142,11 +142,9 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
         end = "" if kind == "repository" else "/"
         for record in context.lake().repositories(prefix=name):
             yield f"{SCHEME}{record.name}{end}"
-        return
-    if kind == "repository":
-        return
-    repository = context.lake().repository(name)
-    yield from _iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
+    elif kind != "repository":
+        repository = context.lake().repository(name)
+        yield from _iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
