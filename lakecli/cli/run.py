@@ -49,7 +49,7 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
-    """Return an error; if the line has a common mistake, such as ``HEAD``, replace the hint."""
+    """Return the error; if the line has a common mistake, such as ``HEAD``, replace its hint."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
