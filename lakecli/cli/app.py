@@ -1,4 +1,4 @@
-"""The program: connects `lakecli.cli.run` to the streams and signals of this process."""
+"""The entry point: connects `lakecli.cli.run` to the streams and signals of this process."""
 
 import atexit
 import gc
@@ -12,7 +12,7 @@ _GARBAGE_THRESHOLD = 50_000
 """The number of new objects after which Python's garbage collector runs; the default is 700."""
 
 _INTERRUPTED_CODE = 130
-"""The value of `ExitCode.INTERRUPTED`, repeated because an import could be interrupted, too."""
+"""The value of `ExitCode.INTERRUPTED`, repeated here because an interrupt may stop an import."""
 
 
 def main() -> None:
@@ -39,7 +39,10 @@ def main() -> None:
 def _leave(ended: Sequence[int]) -> None:
     """End the process with its exit code, after all other functions that run at exit.
 
-    This skips Python's finalization of modules, which takes a tenth of the start-up time.
+    Python's finalization of modules, which takes a tenth of the start-up time, is skipped.
+
+    Args:
+        ended: the exit code as the only item; empty if `main` raised an exception.
     """
     if ended:
         for stream in (sys.stdout, sys.stderr):

@@ -57,7 +57,7 @@ class Environment(NamedTuple):
         stdin: the stream for answers to questions, and for the data of the source ``-``.
         new_id: a function that returns 16 random bytes.
         interrupts: a sequence with one item for each interrupt so far.
-        on_step: a function that is called with the name of each protocol step before the step.
+        on_step: a function that is called before each step of a protocol, with the step's name.
     """
 
     environ: Mapping[str, str]
@@ -77,7 +77,7 @@ class Context:
         began: the time when the run began.
         verbose: whether debug messages and tracebacks are shown.
         command: the words of the command, such as ``branch list``.
-        skips_hooks: whether to skip the hooks of this machine.
+        skips_hooks: whether ``--no-verify`` was given, which skips the hooks of this machine.
         logs: the log of the run; ``None`` without a log.
     """
 
@@ -189,9 +189,6 @@ class Context:
 
     def committer(self) -> str:
         """Return the committer as ``Name <email>``: from the settings, else Git, else user@host."""
-        user = self.settings.user
-        if user is not None:
-            return user
         from lakecli.settings.settings import committer
 
         return committer(self.settings, self.environ)
@@ -218,7 +215,9 @@ class Context:
         return min(configured, LOCAL_WORKERS) if is_here else configured
 
     def lake(self) -> "Lake":
-        """Return the lake of this home, opened by the first call and closed when the run ends.
+        """Return the lake, which is the set of repositories of this home.
+
+        The first call opens the lake, and the end of the run closes it.
 
         Raises:
             PermissionDenied: the home cannot be written.
@@ -333,12 +332,10 @@ class Context:
         return self._synced(found) if syncs else found
 
     def _synced(self, repository: "Repository") -> "Repository":
-        """With ``sync = auto``, prepare a repository for moving refs in the bucket, and fetch.
+        """With ``sync = auto``, give a repository its mover, and fetch; return the repository.
 
-        Moves of refs that an interrupted command began are finished and reported.
-
-        Returns:
-            The repository itself.
+        Moves of refs that an interrupted command began are finished and reported. If the bucket
+        cannot be read, a warning says so, and the command uses the state of the last fetch.
         """
         repository.mover = mover = self.mover_of(repository)
         if mover is None or not repository.is_here():
@@ -354,9 +351,10 @@ class Context:
         return repository
 
     def mover_of(self, repository: "Repository") -> "SharedMover | None":
-        """Return an object that moves refs in the bucket, too, with ``sync = auto``; else ``None``.
+        """Return the object that also moves refs in the bucket when a command moves them here.
 
-        A namespace that belongs to lakeFS is never written, so it has no mover.
+        The result is ``None`` if refs move only on this machine: without ``sync = auto``, or in a
+        namespace that belongs to lakeFS, to which lakecli never writes.
         """
         if repository.record.is_borrowed or not self.settings.sync(repository.name):
             return None
@@ -372,7 +370,7 @@ class Context:
             show(each.text())
 
     def keep(self, repository: "Repository") -> "Repository":
-        """Register a repository for `finish` and `close`, add its hooks, and return it."""
+        """Register a repository for `finish` and `close`, add hooks to it, and return it."""
         self._repositories.append(repository)
         self.add_hooks(repository)
         opened = {each.uri for each in self._repositories}

@@ -1,4 +1,4 @@
-"""Hints of the library, as commands and options.
+"""Turn the hints of the library into commands and options.
 
 The library knows verbs and their parameters, but no command lines, and its lower layers do not know
 which repository they serve. So a hint has a verb with its arguments in backquotes, such as

@@ -97,7 +97,11 @@ def _is_uri(text: str, context: Context) -> bool:
 
 
 def base_of(text: str, context: Context) -> str:
-    """Return the prefix that turns a word into a URI: the base URI, else the default repository."""
+    """Return the prefix that turns a word into a URI: the base URI, else the default repository.
+
+    Without a base URI, the prefix is ``""`` if there is no default repository, or if the word is
+    already a URI, of whatever scheme.
+    """
     if text.startswith(SCHEME) or context.base_uri or _takes_namespace(text, context):
         return context.base_uri
     found = _default(context)
@@ -144,7 +148,7 @@ def read_branch(text: str, context: Context) -> LakeUri:
 
 
 def _on_branch(parsed: LakeUri) -> LakeUri:
-    """Return the URI unchanged; refuse a ref that is not a valid name of a branch."""
+    """Return the URI unchanged; refuse a URI whose ref is not a valid name of a branch."""
     from lakecli.refs.names import check_branch_name, is_branch_name, is_tag_name
 
     ref = uri.ref_of(parsed)
@@ -216,7 +220,7 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
-    """Parse a URI of a path; an error for another word suggests a URI in the default repository."""
+    """Parse a URI of a path; the error for a word suggests a URI in the default repository."""
     base, anywhere = _base_of_path(text, context), _takes_namespace(text, context)
     try:
         return uri.parse_path(text, base=base, allow_empty=allow_empty, anywhere=anywhere)
@@ -273,7 +277,7 @@ def _default(context: Context) -> LakeUri | None:
 
 
 def _in_default(text: str, context: Context) -> str | None:
-    """Return the URI that a word probably means in the default repository; ``None`` without one."""
+    """Return the URI that a word probably means; ``None`` if there is no default repository."""
     found = _default(context)
     if found is None:
         return None
@@ -329,7 +333,7 @@ def _meant(context: Context) -> LakeUri:
 
 
 def existing_file_uri(text: str, context: Context) -> LakeUri | None:
-    """Return the URI of a file like `file_uri`, but refuse a word that may be a mistyped ref.
+    """Return the URI of a file as `file_uri` does, but refuse a word that may be a mistyped ref.
 
     Raises:
         NotFound: the word has no slash and is neither a ref nor an existing file.
@@ -358,8 +362,7 @@ def file_uri(text: str, context: Context) -> LakeUri | None:
     is_written_as_file = text.startswith(("./", "../", "/")) or text in {".", ".."}
     if not is_written_as_file and is_ref(text, link.src, context):
         return None
-    relative = relative_path(root, text)
-    path = link.prefix + relative
+    path = link.prefix + relative_path(root, text)
     if os.path.isdir(text) and path and not path.endswith(b"/"):  # noqa: PTH112 - text as typed
         path += b"/"
     return LakeUri(link.src.repository, link.ref, path)

@@ -42,11 +42,12 @@ def run_program(
             its name is enough.
         timeout: the time after which the program and all processes that it started are killed;
             ``None`` for no limit.
-        given: the text of the program's standard input. With ``None``, it inherits standard input,
-            or has an empty one if there is a timeout.
+        given: the text of the program's standard input. With ``None``, the program inherits the
+            standard input of this process or, if there is a timeout, gets an empty one.
         shows: whether the program writes to this process's standard output; otherwise its output
             goes to standard error.
-        lock: file descriptors that the program inherits, and so holds open.
+        lock: file descriptors that the program inherits, so that a lock on them lasts until the
+            program ends.
     """
     is_bounded = timeout is not None
     stdin = subprocess.DEVNULL if is_bounded else None
@@ -92,7 +93,7 @@ def _end(process: subprocess.Popen[str], *, is_group: bool) -> None:
 
 
 def outcome_of(code: int) -> str:
-    """Return a text on how a program ended, for errors.
+    """Return how a program ended, for an error message: ``exited with 1``.
 
     Args:
         code: the exit code as `run_program` returns it.

@@ -11,6 +11,7 @@ import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from lakecli.base.uri import NotUri
@@ -48,7 +49,7 @@ def run(argv: Sequence[str], environment: Environment) -> int:
 def _with_habit(
     error: BaseException, argv: Sequence[str], environment: Environment
 ) -> BaseException:
-    """Return an error; if the line has a common mistake, such as ``HEAD``, replace the hint."""
+    """Return the error; if the line has a common mistake, such as ``HEAD``, replace its hint."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
@@ -57,12 +58,8 @@ def _with_habit(
         hint = meant_line(argv, error.message)
         if hint is None and isinstance(error, NotUri):
             context = Context(environment, Globals(), argv)
-            try:
+            with closing(context), suppress(LakeError):
                 hint = meant_repository(error.text, argv, context)
-            except LakeError:
-                hint = None
-            finally:
-                context.close()
         error.hint = hint or error.hint
     return error
 

@@ -173,10 +173,10 @@ def _names_repository(word: str) -> bool:
 
 
 def refuse_command(words: tuple[str, ...], *rest: str, topics: Sequence[str] = ()) -> NoReturn:
-    """Refuse a line without a command.
+    """Refuse a line whose command is missing or unknown.
 
     Args:
-        words: the first words of the command line, as far as they belong to a known command.
+        words: the first words of the line, as far as they are the beginning of a command.
         rest: the words after `words`, for the error.
         topics: the topics of help, which the hint may suggest.
 

@@ -1,6 +1,7 @@
 """``lakecli clone``: clone a repository from its storage namespace."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import TypedDict
 
 from lakecli.cli.commands import refs_manifest
@@ -180,17 +181,12 @@ def _show_clone(
     assert made is not None
     record = made.repository.record
     outside = _ask_about_outside(context, made.repository)
-    left_out: list[RefUpdate | LeftOut] = []
-    lines: Iterable[str] = ()
     source = "" if restored is None else "lakeFS in "
-    if cloned is not None:
-        left_out += cloned.left_out
-        lines = update_lines(cloned.left_out)
-    if restored is not None:
-        left_out += restored.left_out
-        lines = refs_manifest.left_out_lines(restored.left_out)
-    for line in lines if updates is None else ():
-        context.out.warn(f"left out: {line}")
+    of_bucket = () if cloned is None else cloned.left_out
+    of_dump = () if restored is None else restored.left_out
+    if updates is None:
+        for line in chain(update_lines(of_bucket), refs_manifest.left_out_lines(of_dump)):
+            context.out.warn(f"left out: {line}")
     _warn_of_hooks(context, made.repository)
     context.keep(made.repository)
     context.out.emit(
@@ -199,7 +195,7 @@ def _show_clone(
             made,
             record,
             repository=made.repository.uri,
-            left_out=left_out,
+            left_out=[*of_bucket, *of_dump],
             damaged=() if cloned is None else cloned.damaged,
             outside=outside,
             updated=updates or (),

@@ -67,10 +67,9 @@ def config_get(context: Context, key: SettingName) -> None:
     Examples:
         lakecli config get user.name
     """
-    setting = context.settings.find(key)
-    if setting.text is None:
+    value = context.settings.find(key).text
+    if value is None:
         raise NotFound(f"{key} is not set", hint=f"lakecli config set {key} VALUE")
-    value = setting.text
     context.out.emit({"key": key, "value": value}, text=lambda: [value])
 
 

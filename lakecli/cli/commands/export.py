@@ -302,7 +302,7 @@ def _destination(text: str) -> str:
 
 
 def _since(context: Context, path: LakeUri, text: str) -> str:
-    """Return the ref in ``--since``, which is a ref or the URI of a ref in the same repository."""
+    """Return the ref that ``--since`` names: a ref, or the URI of a ref in the same repository."""
     if "://" not in text:
         return text
     uri = parse_ref(text, base=context.base_uri)

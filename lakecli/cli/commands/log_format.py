@@ -123,6 +123,7 @@ class Surroundings(NamedTuple):
     """The data that a format needs in addition to the commit.
 
     Attributes:
+        now: the current time, for ages such as ``3 hours ago``.
         names: the names of branches and tags by commit, from `ref_names`.
         is_colored: whether colors are written.
     """

@@ -1,4 +1,4 @@
-"""Functions shared by commands that move or push refs."""
+"""Functions shared by commands that move, push or compare refs."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,10 @@ def bring_along(
     stays: bool = False,
     takes_back: bool = False,
 ) -> None:
-    """If the current directory is linked with a branch that moved, check out its new commit there.
+    """After a branch has moved, check out its new commit in the current directory.
+
+    Nothing happens unless the current directory is linked with the branch, or is in a directory
+    that is linked with it.
 
     Args:
         stays: leave the files unchanged, and only print a note.
@@ -49,7 +52,7 @@ def bring_along(
 
 
 _SHOWN: Final = 12
-"""The number of digits shown of a commit ID."""
+"""The number of digits of a commit ID that messages show."""
 
 
 def ref_of(uri: LakeUri, repository: Repository) -> str:

@@ -141,7 +141,7 @@ def split_names(data: bytes, *, null: bool) -> list[bytes]:
 
 
 def check_found(answers: Iterable[tuple[Q, T | None]]) -> Iterator[tuple[Q, T | None]]:
-    """Yield each name or ref with its result; at the end, raise an error if a result was ``None``.
+    """Yield each name or ref with its result; after the last, raise an error if any was ``None``.
 
     Raises:
         PartialFailure: an object or ref does not exist.

@@ -163,13 +163,11 @@ def warn_of_early_end(context: Context, wanted: datetime, end: datetime, *, what
     Args:
         what: the beginning of the message, such as ``the URL expires``.
     """
-    if end >= wanted - _SLACK:
-        return
-
-    context.out.warn(
-        f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
-        "credentials expire then"
-    )
+    if end < wanted - _SLACK:
+        context.out.warn(
+            f"{what} earlier than asked for, at {local_date(end)}: the store's signatures or the "
+            "credentials expire then"
+        )
 
 
 def warn_of_outside(context: Context, count: int, repository: str) -> None:

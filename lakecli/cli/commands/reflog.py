@@ -74,7 +74,9 @@ def reflog(
 def _numbered(
     name: str, moves: Iterable[LoggedMove], *, shared: bool
 ) -> Iterator[tuple[str, LoggedMove, bool]]:
-    """Yield each move with an expression such as ``main@{0}``, and whether it was never pushed.
+    """Yield the moves of a branch or tag, numbered by expressions such as ``main@{0}``.
+
+    Each item is the expression, the move, and whether the move is unpushed.
 
     Args:
         moves: the moves of a branch or tag, newest first.

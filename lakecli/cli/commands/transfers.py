@@ -91,7 +91,7 @@ def summary_lines(
 
 
 def sentence(context: Context, verb: str, count: int, size: int, **counts: int) -> str:
-    """Return one sentence about a transfer, which a terminal shows instead of lakectl's summary.
+    """Return a sentence that sums up a transfer; on a terminal it replaces lakectl's summary.
 
     Args:
         verb: the past form, such as ``Uploaded``.
@@ -118,7 +118,7 @@ def answer_transfer(
     Args:
         verb: ``upload`` or ``download``.
         answer: the class of the JSON record.
-        hint: the hint of the error if some objects failed, about the objects that did not fail.
+        hint: the hint of the error if some objects failed; it says what became of the others.
         given: fields of the JSON record that the report lacks.
 
     Raises:
@@ -153,7 +153,7 @@ def shown_plan(
 
     Args:
         verb: the action, for messages about failures.
-        hint: the hint of the error if some objects would fail, about the objects that would not.
+        hint: the hint of the error if some objects would fail; it says what becomes of the others.
         destination: for a single file, its path, which the JSON record contains.
 
     Yields:

@@ -111,9 +111,10 @@ def open_worktree(
 
 
 def linking(context: Context, repository: Repository) -> LinkMode:
-    """Return how files are created from objects: as copies or as links.
+    """Return how files of a working directory are created from objects: as copies or as links.
 
-    For root, hard links must be allowed in the settings.
+    If the namespace is not on this machine, files are copies. Root could write through a hard link
+    into the repository, so root gets hard links only if the setting is ``hardlink-root``.
     """
     if not is_local(repository.record.storage_namespace):
         return LinkMode.COPY
@@ -219,7 +220,7 @@ def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
 def downloading(
     context: Context, repository: Repository, verb: str, transfer: TransferOptions | None = None
 ) -> Iterator[DownloadOptions]:
-    """Yield the options for downloading to a working directory; show the progress meanwhile."""
+    """Show the progress, and yield the options for downloads to a working directory."""
     transfer = transfer or TransferOptions()
     with context.out.progress(verb, hidden=transfer.no_progress) as shown:
         workers = context.parallelism(repository, transfer.workers)
@@ -343,7 +344,7 @@ def follow_branch(context: Context, worktree: Worktree, *, takes_back: bool = Fa
 def try_to_follow(
     context: Context, worktree: Worktree, *, stays: bool = False, takes_back: bool = False
 ) -> None:
-    """Call `follow_branch`, and turn its errors into warnings: the branch was moved already.
+    """Call `follow_branch`, but only warn of its errors, because the branch has already moved.
 
     Args:
         stays: leave the files unchanged, and only print a note.
@@ -381,7 +382,7 @@ def checkout_worktree(
     Args:
         ref: the ref; ``""`` for the commit that is checked out.
         policy: what becomes of changed files; before all changes are discarded, the user is asked.
-        yes: do not ask.
+        yes: whether to discard changes without asking.
     """
     repository = worktree.repository
     with worktree.locked():

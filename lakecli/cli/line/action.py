@@ -6,10 +6,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from os import PathLike
 from typing import Any, Final
 
 from lakecli.cli.line.argv import Globals, normalise
-from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter, is_path
+from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter
 from lakecli.cli.tree import COMMANDS
 
 _MAX_DIGITS: Final = 18
@@ -39,30 +40,13 @@ def find_action(
     values = plain(declared, arguments)
 
     def run(context: object) -> int:
-        if values is None:
-            return _run_by_typer(words, declared, context, arguments, synopsis)
-        return declared.call(context, values)
+        if values is not None:
+            return declared.call(context, values)
+        from lakecli.cli.line.build import run_by_typer
+
+        return run_by_typer(words, declared, context, arguments, synopsis)
 
     return run
-
-
-def _run_by_typer(
-    words: str, declared: Declaration, context: object, line: list[str], usage: Callable[[str], str]
-) -> int:
-    """Parse the line with Typer, and run the command.
-
-    Raises:
-        UsageError: the line has an error. If an option lacks its value, the hint is the usage line.
-    """
-    from lakecli.cli.line.build import build, usage_of
-
-    try:
-        return build(declared, words).run(context, line)
-    except Exception as error:
-        usage_error = usage_of(error, words, usage)
-        if usage_error is None:
-            raise
-        raise usage_error from error
 
 
 class _NotPlain(Exception):
@@ -173,9 +157,8 @@ def _converted(text: str, parameter: Parameter) -> object:
         if least is not None and number < least:
             raise _NotPlain
         return number
-    if is_path(type_):
-        return type_(text)
-    if isinstance(type_, type) and issubclass(type_, Enum):
+    is_enum_or_path = isinstance(type_, type) and issubclass(type_, Enum | PathLike)
+    if is_enum_or_path:
         try:
             return type_(text)
         except ValueError:

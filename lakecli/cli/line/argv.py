@@ -79,11 +79,13 @@ class Globals:
         return (self.log_level, self.log_format, self.log_output) != (None, None, None)
 
     def take(self, flag: str, value: str | None, rest: list[str]) -> None:
-        """Set a global option to `value`; without `value`, to the next word or, if boolean, true.
+        """Set a global option to `value`.
+
+        Without `value`, a boolean option becomes true, and any other option gets the next word.
 
         Args:
             flag: the spelling of the option.
-            value: the value after ``=``, or ``None``.
+            value: the value after ``=``; ``None`` if the word has no ``=``.
             rest: the words after the option; a word that is used as the value is removed.
         """
         option = _GLOBALS[flag]
@@ -168,7 +170,7 @@ def normalise(
 
 
 def take_globals(rest: Sequence[str], given: Globals) -> list[str]:
-    """Return the words of an unknown command, but move its global options to `given`."""
+    """Return the line of an unknown command without its global options, which `given` receives."""
     return normalise(rest, given, ())
 
 

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand
@@ -27,25 +27,34 @@ _TYPER_CONTEXT: Final = inspect.Parameter(
 )
 
 
-class Built(NamedTuple):
-    """A command whose command line Typer can parse.
+def run_by_typer(
+    words: str,
+    declared: Declaration,
+    context: object,
+    arguments: list[str],
+    synopsis: Callable[[str], str],
+) -> int:
+    """Parse normalised arguments with Typer, run the command, and return its exit code.
 
-    Attributes:
-        typer: Typer's own command; its callback runs the command's function.
+    Args:
+        words: the words of the command.
+        synopsis: a function that takes the words of a command and returns the rest of its usage
+            line, for a hint.
+
+    Raises:
+        UsageError: the line has an error. If an option lacks its value, the hint is the usage line.
     """
-
-    words: str
-    typer: TyperCommand
-
-    def run(self, context: object, arguments: list[str]) -> int:
-        """Run the command on normalised arguments and return its exit code."""
-        with self.typer.make_context(f"{PROGRAM} {self.words}", arguments, obj=context) as ctx:
-            code: int = self.typer.invoke(ctx)
+    command = build(declared, words)
+    try:
+        with command.make_context(f"{PROGRAM} {words}", arguments, obj=context) as ctx:
+            code: int = command.invoke(ctx)
             return code
+    except TyperException as error:
+        raise _usage_error(error, words, synopsis) from error
 
 
-def build(declared: Declaration, words: str) -> Built:
-    """Build Typer's command from a declaration."""
+def build(declared: Declaration, words: str) -> TyperCommand:
+    """Build Typer's command from a declaration; its callback runs the command's function."""
 
     def run(ctx: typer.Context, **values: Any) -> int:  # noqa: ANN401 - whatever Typer read
         return declared.call(ctx.obj, values)
@@ -57,7 +66,7 @@ def build(declared: Declaration, words: str) -> Built:
     )
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     app.command(name=words.rpartition(" ")[2], add_help_option=False)(run)
-    return Built(words, get_command(app))  # type: ignore[arg-type]
+    return get_command(app)  # type: ignore[return-value]
 
 
 def _for_typer(parameter: Parameter) -> inspect.Parameter:
@@ -84,16 +93,8 @@ def _for_typer(parameter: Parameter) -> inspect.Parameter:
     )
 
 
-def usage_of(error: BaseException, words: str, synopsis: Callable[[str], str]) -> UsageError | None:
-    """Return an error of Typer as a `UsageError`, or ``None`` for any other error.
-
-    Args:
-        words: the words of the command.
-        synopsis: a function that takes the words of a command and returns the rest of its usage
-            line.
-    """
-    if not isinstance(error, TyperException):
-        return None
+def _usage_error(error: TyperException, words: str, synopsis: Callable[[str], str]) -> UsageError:
+    """Return an error of Typer as a `UsageError`; the arguments are those of `run_by_typer`."""
     message = error.format_message().removesuffix(".")
     name = f"{PROGRAM} {words}"
     hint = f"{name} --help"

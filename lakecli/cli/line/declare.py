@@ -11,7 +11,6 @@ import builtins
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from os import PathLike
 from types import UnionType
 from typing import Any, Final, ForwardRef, NamedTuple, TypeAlias, get_type_hints
 
@@ -26,7 +25,7 @@ gives no text, it is not called, and the parameter has its default.
 
 
 class Kind(StrEnum):
-    """Kinds of names that a word on the command line may be, for completion."""
+    """The kind of name that a word of the command line is; it selects the completion."""
 
     REPOSITORY = "repository"
     BRANCH = "branch"
@@ -46,12 +45,13 @@ class Kind(StrEnum):
 
 
 class Argument(NamedTuple):
-    """Marks a parameter as an argument of the command line.
+    """An argument of the command line.
 
     Attributes:
-        help: the help text; ``""`` if it is in a docstring.
-        read: the function that converts the text; ``None`` if the type alone is enough.
-        kind: the kind of name that the text is; by default the kind whose name is the metavar.
+        metavar: the name of the value in help texts, such as ``PATH``.
+        help: the help text; ``""`` if the help text is in a docstring.
+        read: the function that converts the text; ``None`` if the type of the parameter suffices.
+        kind: the kind of name that the text is; by default the kind that is called like `metavar`.
     """
 
     metavar: str
@@ -64,15 +64,16 @@ class Option:
     """An option of the command line, either a global option or an option of a command.
 
     Args:
-        help: the help text; ``""`` if it is in a docstring.
+        metavar: the name of the value in help texts; ``None`` for a boolean or an enumeration.
+        help: the help text; ``""`` if the help text is in a docstring.
         flags: the spellings; by default the name of the parameter. ``--flag/--no-flag`` declares a
             boolean option with a spelling for false, whose default need not be false.
         min: the smallest value of an integer.
         hidden: whether help leaves the option out.
         bare: the value that ``--option`` alone means; any other value must be written
             ``--option=value``, not ``--option value``.
-        read: the function that converts the text; ``None`` if the type alone is enough.
-        kind: the kind of name that the text is; by default the kind whose name is the metavar.
+        read: the function that converts the text; ``None`` if the type of the parameter suffices.
+        kind: the kind of name that the text is; by default the kind that is called like `metavar`.
 
     Attributes:
         flags: the spellings, except the negative one.
@@ -167,7 +168,7 @@ class Parameter(NamedTuple):
         type: the type of the value, without ``None``.
         mark: the argument or option that sets the parameter.
         default: the default of the function, or `REQUIRED`.
-        read: the function that turns text into the value; ``None`` if the type alone is enough.
+        read: the function that converts the text; ``None`` if the type suffices.
     """
 
     name: str
@@ -178,7 +179,7 @@ class Parameter(NamedTuple):
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of name that the text is; by default the kind whose name is the metavar."""
+        """The kind of name that the text is; by default the kind called like the metavar."""
         return self.mark.kind or Kind.__members__.get(self.mark.metavar or "")
 
     @property
@@ -188,7 +189,7 @@ class Parameter(NamedTuple):
 
 
 class Declaration:
-    """The declaration of a command, read from its function.
+    """The arguments and options of a command, read from the command's function.
 
     Attributes:
         function: the function; its first parameter is the context.
@@ -287,8 +288,3 @@ def _parameter(name: str, annotation: Any, default: object) -> Parameter:  # noq
         mark.takes_value = type_ is not bool
         mark.flags = mark.flags or (f"--{name.rstrip('_').replace('_', '-')}",)
     return Parameter(name, type_, mark, default, mark.read)
-
-
-def is_path(type_: Any) -> bool:  # noqa: ANN401 - any type
-    """Return whether a type is a class of file system paths."""
-    return isinstance(type_, type) and issubclass(type_, PathLike)

@@ -44,7 +44,7 @@ from lakecli.stores.uri import is_local, normalise
 from lakecli.worktree.link import Link
 
 DEADLINE: Final = 2.0
-"""Seconds after which the process ends, even if it waits for something, such as a network disk."""
+"""Seconds after which the process ends, even if it still waits, for example for a network disk."""
 
 _FILES: Final = frozenset({"ref-or-file", "ref-or-own-file", "path-or-file", "file-of-ref"})
 """The kinds of words that may be a file in a linked directory."""
@@ -142,11 +142,9 @@ def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
         end = "" if kind == "repository" else "/"
         for record in context.lake().repositories(prefix=name):
             yield f"{SCHEME}{record.name}{end}"
-        return
-    if kind == "repository":
-        return
-    repository = context.lake().repository(name)
-    yield from _iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
+    elif kind != "repository":
+        repository = context.lake().repository(name)
+        yield from _iter_refs_and_paths(repository, kind, rest, start=f"{SCHEME}{name}/")
 
 
 def _operations(context: Context, prefix: str) -> Iterator[str]:
@@ -160,7 +158,7 @@ def _operations(context: Context, prefix: str) -> Iterator[str]:
 
 
 def _settings(context: Context, typed: str) -> Iterator[str]:
-    """Yield names of settings; settings of one repository are completed one part at a time."""
+    """Yield names of settings; ``repo.NAME.KEY`` is completed one part at a time."""
     names = [key.name for key in KEYS]
     if typed.startswith(OF_REPOSITORY):
         name, dot, _ = typed.removeprefix(OF_REPOSITORY).partition(".")
@@ -197,11 +195,7 @@ def _is_in_place(typed: str) -> bool:
 
 
 def _iter_in_place(context: Context, kind: str, typed: str) -> Iterator[str]:
-    """Yield the candidates for a word that begins with a storage namespace.
-
-    Args:
-        typed: the beginning of the word.
-    """
+    """Yield the candidates for a word that begins with a storage namespace."""
     namespace, at, rest = typed.partition("@")
     if not at:
         end = "" if kind == "repository" else "@"
@@ -330,7 +324,10 @@ def _marks(repository: Repository, txn: ReadTransaction, base: str) -> Iterator[
 
 
 def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator[str]:
-    """Yield refs for the ancestors (``~``) or parents (``^``) of the commit before the sign."""
+    """Yield refs for the ancestors (``~``) or parents (``^``) of the commit that precedes the sign.
+
+    ``main~`` is completed to ``main~1``, ``main~2`` and so on.
+    """
     step = _LAST_STEP.fullmatch(typed)
     if step is None:
         return
@@ -350,8 +347,8 @@ def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator
 
 
 MAX_CANDIDATES: Final = 200
-"""The number of candidates to print, because more do not fit on a screen; `some_names` may return
-a few more."""
+"""The maximum number of candidates: more do not fit on a screen. To keep the common prefix right,
+`some_names` returns a few more names."""
 
 
 def some_names(
@@ -381,7 +378,9 @@ def some_names(
 
 
 def names_at(view: View, prefix: bytes) -> list[bytes]:
-    """Return paths that start with `prefix`, each cut after the next slash, as in `some_names`.
+    """Return paths that start with `prefix`, each cut after the next slash.
+
+    If there are many, the result is a sample, as in `some_names`.
 
     Args:
         prefix: any bytes; the last component may be incomplete.
@@ -408,10 +407,10 @@ def _names_from(view: View, prefix: bytes, start: bytes) -> Iterator[bytes]:
 def _iter_files(
     repository: Repository, root: Path, link: Link, typed: str, *, is_new_too: bool
 ) -> Iterator[str]:
-    """Yield the files and directories that begin with the typed text, in the same form.
+    """Yield the files and directories that begin with the typed text.
 
-    The names come from the commit of the last sync, so they include files that were deleted
-    afterwards.
+    For a relative text the names are relative, for an absolute text absolute. The names come from
+    the commit of the last sync, so they include files that were deleted afterwards.
 
     Args:
         repository: the repository that the directory is linked with.

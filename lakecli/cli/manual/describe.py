@@ -112,7 +112,7 @@ def describe(declared: Declaration, words: str) -> CommandHelp:
             options.append(_describe(each, helps))
     usage = "".join(each.removeprefix(_USAGE) for each in description if each.startswith(_USAGE))
     description = tuple(each for each in description if not each.startswith(_USAGE))
-    lines = inspect.cleandoc("\n" + examples).splitlines() if examples.strip() else ()
+    lines = inspect.cleandoc("\n" + examples).splitlines()
     return CommandHelp(
         words, summary, description, tuple(lines), tuple(arguments), tuple(options), usage
     )

@@ -1,4 +1,4 @@
-"""The text of ``--help`` for one command, a group, or the whole program.
+"""The text of ``--help`` for one command, a group, or the whole program, and of help topics.
 
 Typer's help has no section for examples and no list of topics. It is formatted by Rich, which would
 delay every ``--help``.

@@ -161,7 +161,12 @@ def _paragraph(paragraph: str) -> list[str]:
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a section with a tag and a text without its period, both in roff, in each row."""
+    """Return a section of the page.
+
+    Args:
+        title: the heading.
+        rows: tags with their texts, both in roff; a period is appended to each text.
+    """
     lines = (line for tag, text in rows for line in (".TP", tag, f"{text}."))
     return [f".SH {title}", *lines]
 

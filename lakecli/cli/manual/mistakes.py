@@ -63,7 +63,8 @@ def meant_line(line: Sequence[str], error: str) -> str | None:
 def _begins(typed: Sequence[str], habit: Sequence[str], error: str) -> bool:
     """Return whether a line matches a pattern of `HABITS`.
 
-    A valid command of a group, such as ``show commit``, does not match patterns for the group.
+    A line with a valid command of a group, such as ``show commit``, matches no pattern for the
+    group alone.
     """
     is_of_group = " ".join(typed[:2]) in COMMANDS and habit[0] in GROUPS
     return (not is_of_group or typed[:2] == habit[:2]) and _begins_with(typed, habit, error)

@@ -1,4 +1,4 @@
-"""Tables in text files: names, and below them an indented text about these names."""
+"""Read tables from text files; an entry is a line of names, and an indented text about them."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class TableEntry(NamedTuple):
 
 
 def read_texts(file: Path) -> dict[str, str]:
-    """Return the texts of a file by their names; several names are one key, such as ``A, B``."""
+    """Return the texts of a file by name; an entry with several names has one key: ``A, B``."""
     return {", ".join(names): text for names, text in read_table(file)}
 
 

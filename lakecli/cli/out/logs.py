@@ -44,7 +44,7 @@ _QUERY: Final = re.compile(r"(https?://[^\s?\"'<>]*)\?[^\s\"'<>]+", re.IGNORECAS
 
 
 def is_open() -> bool:
-    """Return whether a log is open; a command that runs within another command shares its log."""
+    """Return whether a log is open: a command that another command runs shares the outer log."""
     return any(isinstance(each, _Calling) for each in logging.getLogger("lakecli").handlers)
 
 

@@ -60,11 +60,13 @@ class Output:
     """The output of one command.
 
     Attributes:
-        json: whether stdout has JSON only.
+        json: whether answers are written as JSON, and nothing else to stdout.
         quiet: whether progress and notes are hidden.
         terminal: whether stdout is a terminal, so that tables are aligned.
         color: whether stdout is a terminal with colors.
         repository: the URI for commands in hints; ``None`` unless exactly one repository is open.
+        heard: a function that is called with the level and the text of each note and warning, for
+            the log; ``None`` without a log.
         whole: whether IDs and cells of tables are never shortened.
     """
 
@@ -156,7 +158,10 @@ class Output:
         text: Callable[[T], str] | None = None,
         texts: Callable[[list[T]], Iterable[str]] | None = None,
     ) -> Callable[[T], None]:
-        """Return a function that writes items as `stream` does; other output flushes the buffer."""
+        """Return a function that writes items as `stream` does, with the same arguments.
+
+        Buffered items are written before any other output.
+        """
         make: Callable[[list[T]], Iterable[str]]
         if self.json:
             from lakecli.cli.out.records import to_json
@@ -339,15 +344,14 @@ class Output:
         lines = as_commands(message, self.repository).split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))
 
-    def error(self, message: str, *, hint: str | None, paths: Iterable[bytes]) -> None:
-        """Write an error to stderr as text: message, paths and hint."""
+    def error(self, message: str, *, hint: str | None, paths: Sequence[bytes]) -> None:
+        """Write an error to stderr as text: the message, the first paths, and the hint."""
         label = self._style_error("error:", "bright red")
         self._write_error(f"{label} {format_.one_line(message)}")
-        listed = list(paths)
-        for path in listed[:MAX_PATHS_SHOWN]:
+        for path in paths[:MAX_PATHS_SHOWN]:
             self._write_error("  " + format_.quote_path(path))
-        if len(listed) > MAX_PATHS_SHOWN:
-            more = len(listed) - MAX_PATHS_SHOWN
+        if len(paths) > MAX_PATHS_SHOWN:
+            more = len(paths) - MAX_PATHS_SHOWN
             self._write_error(f"  and {more:,} more; --json lists all")
         if hint:
             self.hint(hint)
@@ -366,7 +370,7 @@ class Output:
         self._write_error(line)
 
     def traceback(self, error: BaseException) -> None:
-        """Write the traceback of an error."""
+        """Write the traceback of an error to stderr."""
         from traceback import format_exception
 
         self._write_error(without_passwords("".join(format_exception(error)).rstrip()))
@@ -426,8 +430,7 @@ class Output:
         else:
             from lakecli.cli.out.progress_bar import BarProgress
 
-            bar = BarProgress(verb, self._stderr, items=items)
-            with bar:
+            with BarProgress(verb, self._stderr, items=items) as bar:
                 self._bar = bar
                 try:
                     yield bar
@@ -437,7 +440,10 @@ class Output:
     # -- streams -----------------------------------------------------------------------------
 
     def _write_held(self) -> None:
-        """Write the buffered items of `stream`; if one cannot be formatted, those before it."""
+        """Write the buffered items of `stream`.
+
+        If an item cannot be formatted, the items before it are written.
+        """
         if self._held:
             items, self._held = self._held, []
             lines: list[str] = []

@@ -19,6 +19,7 @@ RATE_STEP = 1.0
 """The minimum number of seconds between two samples from which the rate is computed."""
 
 RATE_MARKS = 15
+"""The number of samples that are kept; the rate is computed since the oldest of these samples."""
 
 _SLOW = 10
 """The rate, in objects per second, below which the rate is shown with a fraction."""

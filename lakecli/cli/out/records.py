@@ -62,14 +62,17 @@ VIEWS: Final[Mapping[str, str]] = {
     "appended=appended.hex_id appended.refs appended.staged remote=moved_back",
     "UploadLink": "id signed.url signed.expires_at signed.headers signed.fields physical_address",
 }
-"""The fields of answers that contain only some fields of a library record, in order, by class. Each
-is a dotted attribute whose last part is the name of the field, or ``field=attribute``."""
+"""The fields of answers, in order, by the class of the library record that they come from.
+
+A record that is not listed here is shown with all its fields. A field is written as a dotted
+attribute of the record, whose last part is the name of the field, or as ``field=attribute``."""
 
 
 class Answer(NamedTuple):
     """A JSON answer of a command.
 
     Attributes:
+        record: the class of the answer: a record of the library, or a class named ``…Json``.
         each: whether the answer is any number of objects, one per line; otherwise exactly one.
         option: the option that selects this answer; ``""`` for the default answer.
         also: a class with further fields, which only some of the objects have.
@@ -143,10 +146,11 @@ def docstring_entries(section: str) -> dict[str, str]:
 
 @cache
 def view_of(record: type) -> Mapping[str, str] | None:
-    """Return the fields of an answer by name, each with the attribute of the record for its value.
+    """Return which fields of a record of the library an answer contains.
 
     Returns:
-        The attributes by field; ``None`` if the class is not a record of the library.
+        For each field, by name, the dotted attribute of the record with the field's value; ``None``
+        if the class is not a record of the library.
     """
     if record.__name__ in VIEWS:
         listed = VIEWS[record.__name__].split()

@@ -154,8 +154,8 @@ def _fields(record: Any) -> Record:  # noqa: ANN401 - mypy has no name for a Typ
     return fields
 
 
-for _answer in [each for named in ANSWERS.values() for each in named]:
-    _documented(_answer.record)
+for _record in _ALSO:
+    _documented(_record)
 
 RECORDS: Final = dict(sorted(_DOCUMENTED.items()))
 """The fields of all records that occur in answers, by the documented name of the record."""

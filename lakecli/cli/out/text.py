@@ -1,4 +1,4 @@
-"""Text for values: sizes, dates, paths, metadata, tables."""
+"""Functions that format sizes, dates, paths, commits, objects and other values as text."""
 
 import shlex
 from bisect import bisect_left
@@ -74,13 +74,15 @@ Zone: TypeAlias = tuple[int, str]
 
 @lru_cache(_CACHED)
 def zones_of(day: int) -> tuple[Zone, int, Zone]:
-    """Return the time zones at the start and the end of a day, with the time of the change between.
-
-    The time is in seconds since 1970. If the zone does not change on that day, the time is the end
-    of the day, and both zones are equal.
+    """Return the local time zones at the start and the end of a day, and when the zone changes.
 
     Args:
-        day: the number of days since 1970.
+        day: the number of days since 1970, in UTC.
+
+    Returns:
+        The zone at the start of the day, the time of the change in seconds since 1970, and the zone
+        at the end of the day. If the zone does not change on that day, both zones are equal, and
+        the time is the end of the day.
     """
     start, end = day * _DAY, (day + 1) * _DAY
     before, after = _zone_at(start), _zone_at(end - 1)
@@ -244,7 +246,7 @@ def entry_lines(
 
 
 def place_lines(places: "Sequence[CountedPlace]") -> Iterator[str]:
-    """Yield a line for each place outside a namespace; after the first few, only their number."""
+    """Yield a line for each place outside a namespace; beyond the first 20 places, only a count."""
     for place in places[:_SHOWN_PLACES]:
         allowed = "" if place.allowed else " (not allowed)"
         yield f"{one_line(place.uri)}: {place.objects} objects{allowed}"

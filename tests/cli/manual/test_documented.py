@@ -99,7 +99,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
         assert " ".join(found) == command.words, line
         declared = Declaration(COMMANDS[command.words].load())
         arguments = normalise(rest, given, declared.options, ends_at_word=declared.runs_a_command)
-        build(declared, command.words).typer.make_context("lakecli", arguments)
+        build(declared, command.words).make_context("lakecli", arguments)
         assert given.problem is None
 
 
@@ -107,9 +107,7 @@ def test_every_example_can_be_typed(command: CommandHelp) -> None:
 def test_descriptions_match_what_typer_reads(command: CommandHelp) -> None:
     declared = Declaration(COMMANDS[command.words].load())
     shown: list[Any] = [
-        each
-        for each in build(declared, command.words).typer.params
-        if not getattr(each, "hidden", False)
+        each for each in build(declared, command.words).params if not getattr(each, "hidden", False)
     ]
     arguments = [each for each in shown if each.param_type_name == "argument"]
     assert [

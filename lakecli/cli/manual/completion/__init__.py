@@ -30,7 +30,7 @@ from lakecli.cli.manual.topics import topic_names
 from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 
 ANY: Final = "*"
-"""In the tables, stands for any number of arguments, or for any command."""
+"""The sign that stands in the tables for all arguments of a command, or for all commands."""
 
 FILES: Final = {
     Kind.FILE: "file",
