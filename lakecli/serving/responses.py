@@ -1,7 +1,8 @@
 """Responses of all surfaces: plain ones, and the contents of objects."""
 
-from asyncio import ensure_future, gather
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from lakecli.base.model import NO_METADATA, Entry
 from lakecli.repository.contract import Repository
-from lakecli.serving.context import ServingContext
+from lakecli.serving.context import ServingContext, ahead
 from lakecli.serving.reading import read_part
 
 BODILESS: Final = frozenset({204, 304})
@@ -65,15 +66,10 @@ def object_response(
 
     async def held_back() -> AsyncGenerator[bytes]:
         pending = first
-        reading = ensure_future(context.in_thread(next, pieces, None))
-        try:
-            while (piece := await reading) is not None:
-                reading = ensure_future(context.in_thread(next, pieces, None))
+        async with aclosing(ahead(partial(context.in_thread, next, pieces, None))) as rest:
+            async for piece in rest:
                 yield pending
                 pending = piece
             yield pending
-        finally:
-            reading.cancel()
-            await gather(reading, return_exceptions=True)
 
     return StreamingResponse(held_back(), status, headers)

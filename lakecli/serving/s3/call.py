@@ -9,7 +9,7 @@ from asyncio import timeout
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final, Self
 
@@ -155,7 +155,7 @@ class Call:
             else:
                 self.received = received
                 return await self.context.in_thread(operation, self, is_slow=is_slow)
-        async with aclosing(ahead(pieces)) as rest:
+        async with aclosing(ahead(partial(anext, pieces, None))) as rest:
             self.received = chain(received, pieces_of(rest))
             return await self.context.in_thread(operation, self, is_slow=True)
 
