@@ -180,9 +180,7 @@ class Call:
     def whole(self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False) -> bytes:
         """Return the decoded body, verified; `Body` describes the parameters."""
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        found = b"".join(body.read(self.received))
-        self.sums = body.sums
-        return found
+        return b"".join(self._decoded(body))
 
     def contents(self, *, also: Iterable[str] = ()) -> bytes | Iterator[bytes]:
         """Return the decoded body: whole or, if it is large, as an iterator over its pieces.
