@@ -33,7 +33,7 @@ from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.parallel import Workers, part_retries
-from lakecli.serving.reading import read_part
+from lakecli.serving.reading import PIECE, read_part
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
@@ -43,9 +43,6 @@ from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
-
-PIECE: Final = 1 << 20
-"""Bytes that are read and hashed at a time."""
 
 MOST_WAITING: Final = 64
 """The maximum number of parts that wait for an earlier part to be hashed.
