@@ -29,8 +29,7 @@ class Pending:
                 raise ValueError(f"its transaction has ended: {place.name(place.path)}")
             key = place.repository, place.ref
             branch = self._changes.setdefault(key, {})
-            is_removal = isinstance(change, Removal)
-            if is_removal and isinstance(branch.get(place.path), bytes):
+            if isinstance(change, Removal) and isinstance(branch.get(place.path), bytes):
                 change = Removal(b"")  # `seen` was never staged, so remove any entry of the branch
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
