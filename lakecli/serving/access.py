@@ -27,7 +27,8 @@ class EndpointAccess:
     Attributes:
         access_key: the public half of the key pair.
         secret: the secret half of the key pair.
-        signing: a random key that signs tokens; every start of the endpoint makes a new one.
+        signing: the random key that signs the continuation tokens of listings; each start of the
+            endpoint makes a new key.
     """
 
     def __init__(self, access_key: str, secret: str) -> None:

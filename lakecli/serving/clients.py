@@ -12,7 +12,7 @@ REGION: Final = "us-east-1"
 
 
 class ClientKind(StrEnum):
-    """The clients for which lines are printed.
+    """The clients for which `lakecli serve` prints configuration lines.
 
     Attributes:
         use: a short description of the lines.

@@ -25,7 +25,7 @@ MOST_STREAMS: Final = 64
 """The maximum number of concurrent slow requests: large uploads, and parts being joined."""
 
 THREAD_NAME: Final = "serve"
-"""The prefix of the names of the threads."""
+"""The prefix of the names of all threads in which handlers run."""
 
 _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40

@@ -43,14 +43,16 @@ def object_response(
     *,
     span: tuple[int, int] | None = None,
 ) -> Response:
-    """Return a response with an object or a part of it; needs a thread to read the first piece.
+    """Return a response with an object or a part of it.
 
-    The last piece is sent only after all bytes were verified. If they are damaged, the connection
-    is closed with the body incomplete.
+    Call this function in a worker thread, because it reads the first piece of the object.
+
+    The last piece is sent only after all bytes were verified. If the bytes are damaged, the
+    connection is closed with the body incomplete.
 
     Args:
         headers: the headers that describe the object, without its size.
-        span: the start and the end (exclusive) of the part; ``None`` for the object.
+        span: the start and the end (exclusive) of the part; ``None`` for the whole object.
     """
     start, end = span or (0, entry.size)
     headers = {**headers, "content-length": str(end - start)}
