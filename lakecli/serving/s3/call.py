@@ -30,7 +30,10 @@ PIECE: Final = 1 << 20
 """The size up to which bodies are passed whole between the event loop and a thread, in bytes."""
 
 TAKEN: Final = 256 << 10
-"""Bytes of a larger body passed to a thread at a time; up to three such pieces are in memory."""
+"""The approximate size in bytes of the pieces of a larger body that are passed to a thread.
+
+Up to three pieces are in memory.
+"""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
@@ -218,6 +221,6 @@ Operation = Callable[[Call], Response]
 
 
 def split_key(key: bytes) -> tuple[str, bytes]:
-    """Return the ref expression and the path in a key; without a slash, the path is empty."""
+    """Return the ref expression and the path in a key; if it has no slash, the path is empty."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path

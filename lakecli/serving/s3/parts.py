@@ -1,8 +1,8 @@
 """Unfinished uploads: stores their parts, and joins them.
 
 If the namespace is a directory, the parts of an upload are written to one temporary file. The
-offset of a part is computed as if all parts before it had the size of the first one. This is so in
-nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
+offset of a part is computed as if all parts before it had the size of the first part. This is true
+for nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
 uploaded again, has a file of its own, which is copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
@@ -135,10 +135,10 @@ class Upload(ABC):
 
     @abstractmethod
     def _discard(self) -> None:
-        """Remove all stored parts; call it again if a part was stored after that."""
+        """Remove all stored parts; if a part is stored afterwards, call this method again."""
 
     def record(self, part: UploadPart) -> None:
-        """Record a part that is stored, or copied from an object; it replaces one of its number.
+        """Record a stored part, or a part copied from an object; replace a part of the same number.
 
         Raises:
             S3Error: NoSuchUpload; the upload was completed or aborted.
