@@ -225,7 +225,11 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Stage this thread's changes together at the end of the block; after an error, none."""
+        """Stage this thread's changes together at the end of the block; after an error, stage none.
+
+        Within a transaction, or within another block of this thread, the changes are added to
+        that transaction or block.
+        """
         if self._pending() is not None:
             yield
             return

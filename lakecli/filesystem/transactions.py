@@ -30,7 +30,7 @@ class Pending:
             key = place.repository, place.ref
             branch = self._changes.setdefault(key, {})
             if isinstance(change, Removal) and isinstance(branch.get(place.path), bytes):
-                change = Removal(b"")  # `seen` was never staged, so remove any entry of the branch
+                change = Removal(b"")  # `seen` is only in this transaction: remove any entry
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
             self._above.setdefault(key, {})[place.path] = value
