@@ -43,7 +43,7 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""
 
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
-"""Parquet types without minimum and maximum, because Arrow leaves NaN out of them."""
+"""Parquet types for which no minimum and maximum are written, as Arrow leaves NaN out of both."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
