@@ -272,7 +272,10 @@ _writing: Final[dict[int, ref[io.IOBase]]] = {}
 """The files of this process that are open for writing; a file precedes the files that wrap it."""
 
 _lost: Final[deque[tuple[object, str]]] = deque(maxlen=1000)
-"""Transaction or workspace, and path, of files that were not closed and could not be written."""
+"""Files that were not closed and could not be written: for each, its owner and its path.
+
+The owner is a transaction or a workspace.
+"""
 
 
 def _open_files() -> list[io.IOBase]:

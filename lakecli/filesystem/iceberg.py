@@ -148,11 +148,10 @@ class LakeFileIO(FsspecFileIO):
         """Delete a file; raise `OSError` if the file is not in the directory of the table."""
         name = location if isinstance(location, str) else location.location
         self._check(name)
-        table = self._table
         if not name.startswith(SCHEME):
             super().delete(location)
             return
-        if name not in self._written and not _is_below(table, name):
+        if name not in self._written and not _is_below(self._table, name):
             _refuse(name, "a table deletes only files in its own directory")
         self._lake().rm(name)
 

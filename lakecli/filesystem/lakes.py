@@ -22,9 +22,13 @@ from lakecli.stores.contract import ObjectStore
 
 
 class _OpenLake:
-    """A lake that is opened when first needed, its open repositories, and its number of users.
+    """A lake that is opened when first needed, with its open repositories.
 
     A repository that is read without a clone has its own lake and local store.
+
+    Attributes:
+        users: the number of ``with`` blocks that use the lake.
+        is_replaced: whether to close the lake as soon as no block uses it.
     """
 
     def __init__(self, home: str | None, namespace: str | None) -> None:

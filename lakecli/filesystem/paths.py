@@ -53,8 +53,7 @@ class LakePath(NamedTuple):
 
 def strip(path: str) -> str:
     """Return a path without ``lakefs://`` and without slashes at its ends."""
-    path = path.removeprefix(SCHEME)
-    return path.strip("/")
+    return path.removeprefix(SCHEME).strip("/")
 
 
 def parse(path: str) -> LakePath:

@@ -152,9 +152,8 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):
                     found.append(_directory(name))
-                elif (
-                    item.path != below
-                ):  # leave out the directory's own marker, whose path ends in a slash
+                # Leave out the directory's own marker, whose path ends in a slash.
+                elif item.path != below:
                     found.append(_file(view.repository, name, decode_entry(item.value)))
             value = view.find(place.path) if place.path and not found else None
             if value is not None:

@@ -227,7 +227,11 @@ class LakeFileSystem(ReadingFileSystem):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Stage this thread's changes together at the end of the block; after an error, none."""
+        """Stage this thread's changes together at the end of the block; after an error, stage none.
+
+        Within a transaction, or within another block of this thread, the changes are added to
+        that transaction or block.
+        """
         if self._pending() is not None:
             yield
             return
@@ -328,9 +332,10 @@ class LakeFileSystem(ReadingFileSystem):
             for each in found:
                 self._made.discard(each)
                 if not recursive or self.isfile(each):
-                    self._rm(each)
+                    self.rm_file(each)
 
-    def _rm(self, path: str) -> None:
+    def rm_file(self, path: str) -> None:
+        """Remove one object."""
         moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
         if moved is None:
             seen = self._found_value(path)[1]
@@ -339,10 +344,6 @@ class LakeFileSystem(ReadingFileSystem):
         else:
             return  # the object was written after the copying
         self._record(self._pending(), self._writable(path), Removal(seen))
-
-    def rm_file(self, path: str) -> None:
-        """Remove one object."""
-        self._rm(path)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         """Create a directory; only this instance sees it until it contains an object."""
@@ -403,7 +404,7 @@ class LakeFileSystem(ReadingFileSystem):
         path = self._strip_protocol(branch)
         place = paths.parse(path)
         with finding(path):
-            self._check_free(path)
+            self._check_free(path, place)
             fields = {"message": message, "metadata": metadata, "allow_empty": allow_empty}
             return self._commit(commit, place, place.ref, committer, fields)
 
@@ -423,9 +424,8 @@ class LakeFileSystem(ReadingFileSystem):
                 repository.mover.finish(repository)
             return made
 
-    def _check_free(self, path: str) -> None:
+    def _check_free(self, path: str, place: LakePath) -> None:
         """Raise `AlreadyOpen` if a `committing` block on the branch is open."""
-        place = paths.parse(path)
         if self._place(path) != place:
             raise blocks.AlreadyOpen(place.repository, place.ref)
 
@@ -474,7 +474,7 @@ class LakeFileSystem(ReadingFileSystem):
         try:
             with ExitStack() as stack:
                 with finding(path):
-                    self._check_free(path)
+                    self._check_free(path, place)
                     block = stack.enter_context(
                         blocks.opened(self.home, place.repository, place.ref)
                     )

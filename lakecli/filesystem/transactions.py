@@ -29,9 +29,8 @@ class Pending:
                 raise ValueError(f"its transaction has ended: {place.name(place.path)}")
             key = place.repository, place.ref
             branch = self._changes.setdefault(key, {})
-            is_removal = isinstance(change, Removal)
-            if is_removal and isinstance(branch.get(place.path), bytes):
-                change = Removal(b"")  # `seen` was never staged, so remove any entry of the branch
+            if isinstance(change, Removal) and isinstance(branch.get(place.path), bytes):
+                change = Removal(b"")  # `seen` is only in this transaction: remove any entry
             branch[place.path] = change
             value = TOMBSTONE if isinstance(change, Removal) else change
             self._above.setdefault(key, {})[place.path] = value

@@ -7,9 +7,8 @@ time, so that their duration reveals nothing about a secret.
 
 import base64
 import binascii
-from collections.abc import Callable
 from hmac import compare_digest
-from secrets import token_hex, token_urlsafe
+from secrets import token_bytes, token_hex, token_urlsafe
 from threading import Lock
 from typing import Final
 
@@ -25,22 +24,17 @@ _KEY_PREFIX: Final = "LAKECLI"
 class EndpointAccess:
     """The key pair of an endpoint, and its sessions. Safe to share between threads.
 
-    Args:
-        new_token: returns an unguessable text, for link tokens and sessions.
-
     Attributes:
         access_key: the public half of the key pair.
         secret: the secret half of the key pair.
-        signing: a random key that signs tokens; every start of the endpoint makes a new one.
+        signing: the random key that signs the continuation tokens of listings; each start of the
+            endpoint makes a new key.
     """
 
-    def __init__(
-        self, access_key: str, secret: str, *, new_token: Callable[[], str] = token_urlsafe
-    ) -> None:
+    def __init__(self, access_key: str, secret: str) -> None:
         self.access_key = access_key
         self.secret = secret
-        self.signing = bytes.fromhex(token_hex(32))
-        self._new_token = new_token
+        self.signing = token_bytes(32)
         self._lock = Lock()
         self._token = ""
         self._sessions: list[str] = []
@@ -69,7 +63,7 @@ class EndpointAccess:
     def new_link_token(self) -> str:
         """Return a new token that can begin one session; the previous token stops working."""
         with self._lock:
-            self._token = self._new_token()
+            self._token = token_urlsafe()
             return self._token
 
     def begin_session(self, token: str) -> str | None:
@@ -91,7 +85,7 @@ class EndpointAccess:
             return self._begin()
 
     def _begin(self) -> str:
-        session = self._new_token()
+        session = token_urlsafe()
         self._sessions = [*self._sessions, session][-MOST_SESSIONS:]
         return session
 

@@ -1,4 +1,6 @@
-"""The ASGI application: refuses cross-site requests, and passes all others to their surface.
+"""The ASGI application: refuses cross-site requests, and passes other requests to a surface.
+
+A surface is one of the three packages that handle requests: `s3`, `api` and `page`.
 
 A page of another site may make a browser send requests here, under a name that resolves to this
 machine (DNS rebinding) or with a session cookie. So the ``Host`` header must be a name of this
@@ -37,7 +39,7 @@ _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
 
 def make_app(context: ServingContext, *, report: Callable[[BaseException], None]) -> ASGIApp:
-    """Return the application, with the surfaces that the context serves.
+    """Return the ASGI application, which handles requests with the objects of a context.
 
     Args:
         report: called with each error that no response describes: a bug in the endpoint, or an
@@ -66,7 +68,7 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
             response = PlainTextResponse("Internal error\n", 500, {"connection": "close"})
         try:
             await response(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - such as a damaged object, which is cut short
+        except Exception as error:  # noqa: BLE001 - such as damage; the body stays incomplete
             report(error)
 
     return app
@@ -74,7 +76,7 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
 
 @cache
 def handler_of(surface: str) -> Handle:
-    """Return the handler of a surface, which is imported at the first request."""
+    """Return the handler of a surface; the first request for the surface imports its module."""
     handle: Handle = import_module(f"lakecli.serving.{surface}.routes").handle
     return handle
 

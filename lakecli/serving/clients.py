@@ -12,7 +12,7 @@ REGION: Final = "us-east-1"
 
 
 class ClientKind(StrEnum):
-    """The clients for which lines are printed.
+    """The clients for which `lakecli serve` prints configuration lines.
 
     Attributes:
         use: a short description of the lines.
@@ -60,11 +60,6 @@ class EndpointAddress(NamedTuple):
     bucket: str = ""
     branch: str = "main"
 
-    @property
-    def host(self) -> str:
-        """The host and the port."""
-        return self.url.partition("://")[2]
-
 
 @cache
 def _templates() -> Mapping[str, Template]:
@@ -76,13 +71,14 @@ def _templates() -> Mapping[str, Template]:
 def lines_for(kind: ClientKind, to: EndpointAddress) -> list[str]:
     """Return the configuration lines for a client; lines that begin with ``#`` are comments."""
     to = to._replace(bucket=to.bucket or "REPOSITORY")
-    is_secure = to.url.startswith("https:")
+    scheme, _, host = to.url.partition("://")
+    is_secure = scheme == "https"
     text = _templates()[kind].substitute(
         to._asdict(),
-        host=to.host,
+        host=host,
         plain=str(not is_secure).lower(),
         secure=str(is_secure).lower(),
-        scheme=to.url.partition(":")[0],
+        scheme=scheme,
         allowed=not is_secure,
         where=f"s3://{to.bucket}/{to.branch}",
     )

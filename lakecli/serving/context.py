@@ -1,7 +1,7 @@
 """The objects that all surfaces share, and the threads in which their handlers run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,7 +25,7 @@ MOST_STREAMS: Final = 64
 """The maximum number of concurrent slow requests: large uploads, and parts being joined."""
 
 THREAD_NAME: Final = "serve"
-"""The prefix of the names of the threads."""
+"""The prefix of the names of all threads in which handlers run."""
 
 _UNNAMED: Final = "unknown"
 _LONGEST_NAME: Final = 40
@@ -93,12 +93,16 @@ def client_of(request: Request, surface: str) -> Client:
     return Client(surface, name[:_LONGEST_NAME] or _UNNAMED)
 
 
-async def ahead(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield pieces; while the caller uses one, the next is already being received."""
-    reading = asyncio.ensure_future(anext(pieces, None))
+async def ahead(read: Callable[[], Awaitable[bytes | None]]) -> AsyncGenerator[bytes]:
+    """Yield pieces; while the caller uses a piece, the next piece is already being read.
+
+    Args:
+        read: reads the next piece; ``None`` after the last piece.
+    """
+    reading = asyncio.ensure_future(read())
     try:
         while (piece := await reading) is not None:
-            reading = asyncio.ensure_future(anext(pieces, None))
+            reading = asyncio.ensure_future(read())
             yield piece
     finally:
         reading.cancel()

@@ -79,7 +79,7 @@ def part_of(header: str, size: int) -> tuple[int, int] | None:
 
 
 def read_part(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Return an iterator over a part of an object, of which only the size is verified.
+    """Return an iterator over the bytes of a part of an object, and verify the size of the part.
 
     If the part is the complete object, its contents are verified, too.
     """

@@ -1,7 +1,8 @@
 """Responses of all surfaces: plain ones, and the contents of objects."""
 
-from asyncio import ensure_future, gather
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from lakecli.base.model import NO_METADATA, Entry
 from lakecli.repository.contract import Repository
-from lakecli.serving.context import ServingContext
+from lakecli.serving.context import ServingContext, ahead
 from lakecli.serving.reading import read_part
 
 BODILESS: Final = frozenset({204, 304})
@@ -42,14 +43,16 @@ def object_response(
     *,
     span: tuple[int, int] | None = None,
 ) -> Response:
-    """Return a response with an object or a part of it; needs a thread to read the first piece.
+    """Return a response with an object or a part of it.
 
-    The last piece is sent only after all bytes were verified. If they are damaged, the connection
-    is closed with the body incomplete.
+    Call this function in a worker thread, because it reads the first piece of the object.
+
+    The last piece is sent only after all bytes were verified. If the bytes are damaged, the
+    connection is closed with the body incomplete.
 
     Args:
         headers: the headers that describe the object, without its size.
-        span: the start and the end (exclusive) of the part; ``None`` for the object.
+        span: the start and the end (exclusive) of the part; ``None`` for the whole object.
     """
     start, end = span or (0, entry.size)
     headers = {**headers, "content-length": str(end - start)}
@@ -65,15 +68,10 @@ def object_response(
 
     async def held_back() -> AsyncGenerator[bytes]:
         pending = first
-        reading = ensure_future(context.in_thread(next, pieces, None))
-        try:
-            while (piece := await reading) is not None:
-                reading = ensure_future(context.in_thread(next, pieces, None))
+        async with aclosing(ahead(partial(context.in_thread, next, pieces, None))) as rest:
+            async for piece in rest:
                 yield pending
                 pending = piece
             yield pending
-        finally:
-            reading.cancel()
-            await gather(reading, return_exceptions=True)
 
     return StreamingResponse(held_back(), status, headers)

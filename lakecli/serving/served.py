@@ -1,8 +1,9 @@
 """The repositories of an endpoint, opened once and shared by all its threads.
 
-With ``sync = auto``, a request for a repository first brings it up to date with its bucket, but at
-most every `CATCH_UP` seconds. A storage namespace that is read without a clone is reopened at the
-same interval. One thread does this; meanwhile, others use the present state.
+With ``sync = auto``, a request for a repository first brings the repository up to date with its
+bucket, but at most every `CATCH_UP` seconds. A storage namespace that is read without a clone is
+reopened at the same interval. One thread does the update; meanwhile, other threads use the present
+state.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -54,7 +55,8 @@ class Opening(NamedTuple):
     Attributes:
         repository: opens a repository of the lake by its name.
         namespace: opens the repository of a storage namespace for reading.
-        mover: returns a new mover for a repository, or ``None`` unless it is shared automatically.
+        mover: returns a new object that moves the refs of a repository in its bucket, too; ``None``
+            if the repository is not shared automatically.
         catch_up: brings a repository with a mover up to date with its bucket.
         notify: called with each notice that an operation leaves for the user.
     """
@@ -237,9 +239,9 @@ class Served:
         return is_due
 
     def _tell(self, repository: Repository) -> None:
-        """Pass the repository's pending messages to `Opening.notify`.
+        """Pass the repository's pending notices to `Opening.notify`.
 
-        All handles of a repository share one list of messages.
+        All handles of a repository share one list of notices.
         """
         while repository.notices:
             try:

@@ -34,9 +34,9 @@ _RESPONSES: Final[Mapping[type[Exception], tuple[int, str]]] = {
     errors.UsageError: (400, "InvalidArgument"),
     Exception: (500, "InternalError"),
 }
-"""The HTTP status of errors in the API and the pages, and S3's code, by class.
+"""For each class of errors: its HTTP status in the API and in pages, and its error code in S3.
 
-A class not listed is treated as its nearest base.
+A class that is not listed has the status and the code of its nearest listed base class.
 """
 
 

@@ -96,8 +96,8 @@ class Deposited(NamedTuple):
 class Intake:
     """Stores objects in a namespace, and makes them durable. Safe to share between threads.
 
-    Small objects are made durable as they are stored: threads that sync files of one directory
-    concurrently wait hardly longer than one thread would.
+    Each small object is made durable as it is stored. This costs little: threads that sync files of
+    one directory concurrently wait hardly longer than one thread.
 
     Attributes:
         is_broken: whether `settle` has failed; objects that this intake stored may be lost.
@@ -153,7 +153,10 @@ class Intake:
         return self.take_over(key, hasher.hexdigest(), size)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Move an object from an incoming key to the key of its digest, unless it exists there."""
+        """Copy an object from an incoming key to the key of its digest; delete the incoming key.
+
+        If the key of the digest already has an object of this size, nothing is copied.
+        """
         store = self._repository.store
         address = data_key(digest)
         claimed = self._repository.guard.claim([address])  # so that it is not collected as garbage
@@ -165,7 +168,7 @@ class Intake:
         return Deposited(address, digest, size, self)
 
     def settle(self, deposited: Collection[Deposited]) -> None:
-        """Make objects durable, and claim them.
+        """Make objects durable, and claim them so that garbage collection keeps them.
 
         Raises:
             LakeError: the objects may be lost, so clients must send them again.
@@ -300,8 +303,8 @@ class BranchWriter:
             action: the operation that the client requested, such as ``PutObject``.
 
         Raises:
-            LakeError: nothing was changed, because the branch does not exist, a rule forbids the
-                change, and the like.
+            LakeError: nothing was changed, for example because the branch does not exist or a rule
+                forbids the change.
         """
         mine = _Request(changes, client, action)
         with self._lock:

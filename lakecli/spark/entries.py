@@ -32,7 +32,7 @@ from lakecli.spark.sessions import explained, opened, read_parts, told
 from lakecli.stores.streams import groups_of
 
 SHARE: Final = 524_288
-"""The approximate number of entries per task, which take about half a second."""
+"""The approximate number of entries per task; a task reads them in about half a second."""
 
 STAGED_BATCH: Final = 8_192
 """The maximum number of staged records in one partition."""

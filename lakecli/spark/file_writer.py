@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key
@@ -43,11 +43,10 @@ NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a partition column's null or empty value."""
 
 _FLOATING: Final = frozenset({"FLOAT", "DOUBLE"})
-"""Parquet types without minimum and maximum, because Arrow leaves NaN out of them."""
+"""Parquet types for which no minimum and maximum are written, as Arrow leaves NaN out of both."""
 
 _ESCAPED: Final = frozenset([*map(chr, range(1, 0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
 
-_VALUE: Final = "value"
 _COMPRESSIONS: Final = ("snappy", "gzip", "zstd", "lz4", "none", "uncompressed")
 _TEXT_COMPRESSIONS: Final = {"": "none", "none": "none", "uncompressed": "none", "gzip": "gzip"}
 _NOT_IN_CSV: Final = frozenset({"array", "map", "struct", "variant"})
@@ -138,7 +137,7 @@ def layout_of(
         packing = {"none": "", "gzip": ".gz"}.get(compression, f".{compression}")
         extension = f"{packing}.parquet"
     else:
-        arrow = arrow_schema(StructType([StructField(_VALUE, StringType())]))
+        arrow = pa.schema([("value", pa.string())])
         compression = _TEXT_COMPRESSIONS[compression]
         extension = f".{format}.gz" if compression == "gzip" else f".{format}"
     partitions = tuple(schema.names[names.index(name)] for name in by)

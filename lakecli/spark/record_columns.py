@@ -40,7 +40,10 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 BATCH: Final = 16_384
-"""The number of records at which a batch is complete; its last block may exceed the number."""
+"""The number of records at which a batch is complete.
+
+Batches consist of whole blocks, so a batch may have more records.
+"""
 
 
 def chosen(what: str, columns: str) -> str:

@@ -364,7 +364,7 @@ def test_queries_without_end(wire: Wire) -> None:
 
 
 def _connect(endpoint: Endpoint) -> socket.socket:
-    host, port = endpoint.to.host.split(":")
+    host, port = endpoint.to.url.partition("://")[2].split(":")
     return socket.create_connection((host, int(port)), timeout=60)
 
 

@@ -149,13 +149,18 @@ def serve(
         started=started,
     )
     if not endpoint.run_until_stopped():
-        # Requests wait for a bucket: as safe as any kill, and the user wants to be done.
+        # Some requests still wait for a bucket. Ending now is as safe as being killed, and the user
+        # wants the command to end.
         context.out.flush()
         os._exit(0)
 
 
 def _keys(context: Context, access_key: str) -> tuple[str, str] | None:
-    """Return the key pair of the settings, with another access key if one is given."""
+    """Return the key pair of the settings, or ``None`` if they have none.
+
+    Args:
+        access_key: replaces the access key of the settings; ``""`` to keep that key.
+    """
     from lakecli.settings.keys import SERVE_ACCESS_KEY, find_key
 
     pair = context.settings.serve_keys
@@ -215,8 +220,8 @@ def _served(
     """Return the repositories to serve.
 
     Raises:
-        NotFound: a repository is not on this machine, or a namespace has none.
-        UsageError: two of them have the same name.
+        NotFound: a repository is not on this machine, or a namespace has no repository.
+        UsageError: two repositories would have the same bucket name.
     """
     from lakecli.opening import catch_up
     from lakecli.repository.open_remote import open_remote
@@ -226,7 +231,8 @@ def _served(
 
     def open_repository(name: str) -> LocalRepository:
         opened = lake.repository(name)
-        context.add_hooks(opened)  # not kept until the end, since it is opened again and again
+        # Unlike `Context.keep`, this keeps no handle: repositories are opened again and again.
+        context.add_hooks(opened)
         return opened
 
     opening = Opening(
@@ -245,7 +251,7 @@ def _served(
             )
         buckets[name] = uri
         if uri.namespace is None:
-            lake.repository(name)  # raises what is not here
+            lake.repository(name)  # raises `NotFound` if it is not here
     namespaces = {name: uri.namespace for name, uri in buckets.items() if uri.namespace is not None}
     names = buckets.keys() - namespaces if repositories else None
     how = {"read_only": read_only, "committed": committed}

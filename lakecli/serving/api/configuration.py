@@ -7,9 +7,10 @@ from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFi
 from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = {"version": "1.84.0", "version_context": "lakeFS", "upgrade_recommended": False}
-"""The lakeFS version that clients see; they decide by it which operations they can use.
+"""The lakeFS version that the endpoint reports; it tells clients which operations they can use.
 
-lakectl 1.84 takes every other context for lakeFS Enterprise, and warns before each command.
+If ``version_context`` is not ``lakeFS``, lakectl 1.84 assumes lakeFS Enterprise and warns before
+each command.
 """
 
 _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
@@ -18,11 +19,11 @@ _TYPES: Final = {"s3": "s3", "gs": "gs", "az": "azure", "https": "azure"}
 def get_storage(call: ApiCall) -> Mapping[str, Any]:
     """Return the storage configuration: the kind of the stores, and whether they presign URLs.
 
-    Clients use presigned URLs of their own accord if the configuration announces them. But the
-    endpoint must read an object that was uploaded by a presigned URL once more, the upload is
-    limited to 5 GiB, and it lacks headers that some buckets require. So they are announced only
-    with ``--redirect``, and only if all repositories are in buckets. A client that requests a
-    presigned URL explicitly gets one whenever the repository is in a bucket.
+    Clients use presigned URLs of their own accord if the configuration announces such URLs. But an
+    upload by a presigned URL is limited to 5 GiB and lacks headers that some buckets require, and
+    the endpoint must read the uploaded object once more. So presigned URLs are announced only with
+    ``--redirect``, and only if all repositories are in buckets. A client that requests a presigned
+    URL explicitly gets one whenever the repository is in a bucket.
     """
     places = [each.storage_namespace for each in call.context.served.records()]
     kinds = {_TYPES.get(parse(each).scheme, "local") for each in places}
@@ -48,7 +49,7 @@ def get_config(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_user(call: ApiCall) -> Mapping[str, Any]:
-    """Describe the user; there is one, the committer of all commits."""
+    """Return the only user: the committer of all commits."""
     who = call.committer
     user: dict[str, Any] = {"id": who, "creation_date": 0, "friendly_name": who}
     if who.endswith(">"):

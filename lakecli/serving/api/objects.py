@@ -41,7 +41,7 @@ _PRESIGNED_FOR: Final = timedelta(minutes=15)
 """How long presigned URLs are valid; the same as in lakeFS."""
 
 _META_HEADERS: Final = {"x-lakefs-meta-": "", "x-lakefs-internal-": CLIENT_METADATA_PREFIX}
-"""The prefixes of headers with user metadata, and of the keys that they stand for."""
+"""Prefixes of headers with user metadata; for each, the prefix of the keys in the metadata."""
 
 _TYPE: Final = re.compile(r"[!-~][ -~]{0,254}", re.ASCII)
 _TAG: Final = re.compile(r"[!#-+\--~][ !#-+\--~]{0,254}", re.ASCII)
@@ -118,7 +118,7 @@ def get_object(call: ApiCall) -> Response:
 
 
 def _etag(entry: Entry) -> str:
-    """Return the checksum of an entry, or its SHA-256 if the checksum is no valid ``ETag``."""
+    """Return the checksum of an entry, or its SHA-256 if the checksum is not a valid ``ETag``."""
     checksum = entry.checksum.strip('"')
     return checksum if _TAG.fullmatch(checksum) else sha256(os.fsencode(checksum)).hexdigest()
 
@@ -150,7 +150,8 @@ def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[s
 def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
     """Return a function that returns the encoded entry if the headers' conditions are met.
 
-    It gets the value that the path has now, and raises `PreconditionFailed` if a condition fails.
+    The returned function gets the present value of the path, or ``None``. It raises
+    `PreconditionFailed` if a condition is not met.
     """
     none_match, match = call.headers.get("if-none-match", ""), call.headers.get("if-match")
     value = encode_entry(entry)
@@ -185,7 +186,7 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
 
 
 def delete_objects(call: ApiCall) -> Mapping[str, Any]:
-    """Delete one or many objects; return an error for each one that could not be deleted."""
+    """Delete one or many objects; return an error for each object that could not be deleted."""
     paths = map(os.fsencode, call.fields["paths"]) if call.fields else [call.path()]
     changes = [PathChange(each, lambda _: TOMBSTONE) for each in paths]
     outcomes = call.writer.apply(changes, client=call.client, action=call.action)
@@ -319,7 +320,7 @@ def stage_object(call: ApiCall) -> Mapping[str, Any]:
 
 
 def get_physical_address(call: ApiCall) -> Mapping[str, Any]:
-    """Return an address for a new object, and with ``presign`` a URL to upload it."""
+    """Return an address for a new object; with ``presign``, also a URL to upload the object."""
     call.path()
     repository = call.repository
     check_branch(repository, call["branch"])
@@ -345,8 +346,8 @@ _LINK: Final = JsonFields(
 def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
     """Stage an object that was uploaded to an address from `get_physical_address`.
 
-    The object is read once and copied to its content address, so that the upload URL cannot change
-    it any more.
+    The object is read once and copied to its content address. Afterwards, nobody can change the
+    staged object by the URL of the upload.
     """
     wanted, path, repository = call.fields, call.path(), call.repository
     check_branch(repository, call["branch"])

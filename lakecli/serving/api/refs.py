@@ -239,7 +239,7 @@ def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
     try:
         made = merge.merge(call.repository, call["sourceRef"], call["destinationBranch"], options)
     except ConflictError as error:
-        # Old clients read a `MergeResult` here, newer ones an `Error`.
+        # Old clients read a `MergeResult` here, newer clients an `Error`.
         raise ApiError(409, error.message, reference="") from error
     return {"reference": made.id}
 

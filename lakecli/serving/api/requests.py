@@ -40,7 +40,7 @@ from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 T = TypeVar("T")
 
 LARGEST_BODY: Final = 16 << 20
-"""Largest JSON body, in bytes; a thousand escaped paths fit in easily."""
+"""The maximum size of a JSON body in bytes, which is enough for a thousand escaped paths."""
 
 LARGEST_PAGE: Final = 1_000
 _DEFAULT_PAGE: Final = 100
@@ -84,9 +84,9 @@ class ApiOperation(NamedTuple):
     """An operation of lakeFS's REST API.
 
     Attributes:
-        name: its name in lakeFS's document.
+        name: the name of the operation in lakeFS's OpenAPI document.
         path: the path below ``/api/v1``; ``{name}`` is a parameter.
-        handler: handles the request; with the status 204 its result is not sent.
+        handler: handles the request; if the status is 204, the result of the handler is not sent.
         status: the HTTP status of success.
         body: checks the JSON of the body, and returns the value of `ApiCall.fields`.
         acts: whether a handler that changes the repository does so by functions of
@@ -182,7 +182,8 @@ class ApiCall:
         body: the bytes of the JSON; for a raw body an iterator over its pieces as they arrive, to
             be read in the handler's thread.
         fields: the checked JSON of the body, as `ApiOperation.body` returned it.
-        repository: the repository named in the path; it can be changed if the operation `acts`.
+        repository: the repository named in the path; functions of `lakecli.repository` may
+            change it only if `ApiOperation.acts` is set.
     """
 
     context: ServingContext
@@ -370,7 +371,7 @@ def page_of_paths(
 
 
 def _offset_of(found: ListedObject | ListedPrefix) -> str:
-    """Return the offset of the page that begins after a path, as text that clients can return."""
+    """Return the offset of the page that begins after a path, as text that clients send back."""
     try:
         return found.path.decode()
     except UnicodeDecodeError:

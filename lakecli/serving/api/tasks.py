@@ -28,7 +28,12 @@ from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFi
 
 
 def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
-    """Store the status of a task, and return the task's ID as JSON; ``""`` makes a new task."""
+    """Store the status of a task, and return the task's ID as JSON.
+
+    Args:
+        task: the ID of the task; ``""`` for a new task.
+        status: the fields of the status.
+    """
     task = task or call.context.served.lake.runtime.new_id().hex()
     at = call.context.clock().astimezone(UTC).isoformat()
     call.remembered.put(task, {"update_time": at, **status})

@@ -1,7 +1,7 @@
 """One page of differences, grouped by directory.
 
-The differences below a directory are counted up to a bound. Beyond it, the page seeks to the first
-path after the directory, so that it never reads or skips a million paths.
+The differences below a directory are counted up to a bound. If there are more, reading continues at
+the first path after the directory, so a page never reads a million paths of one directory.
 """
 
 from collections.abc import Callable, Iterator

@@ -23,12 +23,12 @@ from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.undo.log import iter_log
 from lakecli.serving.page import changes, graph
 from lakecli.serving.page.asked import Asked, link
+from lakecli.serving.page.changes import PAGE
 from lakecli.serving.page.preview import preview
 from lakecli.staging import area
 
 T = TypeVar("T")
 
-PAGE: Final = 100
 COMMITS: Final = 50
 DEEPEST: Final = 10_000
 """The number of commits or operations after which a list has no further pages."""
@@ -74,16 +74,16 @@ def _repository(asked: Asked) -> dict[str, Any]:
     return {"uri": uri, "record": asked.repository.record, "is_clone": uri.startswith(SCHEME)}
 
 
-def _cut(items: Iterable[T], amount: int) -> tuple[list[T], bool]:
-    """Return the first `amount` items, and whether there are more."""
-    found = list(islice(items, amount + 1))
-    return found[:amount], len(found) > amount
+def _cut(items: Iterable[T]) -> tuple[list[T], bool]:
+    """Return the first `PAGE` items, and whether there are more."""
+    found = list(islice(items, PAGE + 1))
+    return found[:PAGE], len(found) > PAGE
 
 
 def repositories(asked: Asked) -> Shown:
     """Return the page that lists all repositories."""
     records = {each.name: each for each in asked.served.lake.repositories()}
-    names, more = _cut((each for each in asked.served.names() if each > asked.text("after")), PAGE)
+    names, more = _cut(each for each in asked.served.names() if each > asked.text("after"))
     found = [(name, records.get(name)) for name in names]
     return Shown("repositories", "Repositories", (), {"repositories": found, "more": more})
 
@@ -132,8 +132,8 @@ def refs(asked: Asked) -> Shown:
                 found["is_dirty"] = not area.is_clean(txn, ref)
             return found
 
-        branches, more_branches = _cut(map(row, store.iter_branches(after=after["branches"])), PAGE)
-        tags, more_tags = _cut(map(row, store.iter_tags(after=after["tags"])), PAGE)
+        branches, more_branches = _cut(map(row, store.iter_branches(after=after["branches"])))
+        tags, more_tags = _cut(map(row, store.iter_tags(after=after["tags"])))
     values = {"branches": branches, "tags": tags, "after": after, **_repository(asked)}
     values |= {"more_branches": more_branches, "more_tags": more_tags}
     return Shown("refs", asked.name, (("lakecli", link()), (asked.name, "")), values)
@@ -195,7 +195,7 @@ def tree(asked: Asked) -> Shown:
             lambda start: view.scan(prefix=prefix, start=start),
             prefix=prefix, delimiter=b"/", after=after,
         )  # fmt: skip
-        items, more = _cut(map(item, found), PAGE)
+        items, more = _cut(map(item, found))
         if prefix and not items and not after:
             view.entry(prefix.rstrip(b"/"))  # raises `NotFound` unless it is an object
             message = f"{os.fsdecode(prefix)} is an object, not a directory"
@@ -270,7 +270,7 @@ def _changes(asked: Asked, open_: changes.Open, verb: str, **known: str) -> dict
 def operations(asked: Asked) -> Shown:
     """Return the page of the operation log."""
     skip = asked.number("skip", most=DEEPEST)
-    found, more = _cut(islice(iter_log(asked.repository), skip, None), PAGE)
+    found, more = _cut(islice(iter_log(asked.repository), skip, None))
     to = skip + PAGE if more and skip + PAGE <= DEEPEST else None
     return _page(asked, "operations", "Operations", operations=found, skip=skip, next_skip=to)
 

@@ -61,7 +61,7 @@ class _Received:
         return data
 
     def line(self) -> bytes:
-        """Return the next line with its line break; at the end of the body, what is left of it.
+        """Return the next line with its line break; at the end of the body, the remaining bytes.
 
         Raises:
             S3Error: IncompleteBody; the line is too long.

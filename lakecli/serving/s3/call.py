@@ -9,7 +9,7 @@ from asyncio import timeout
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final, Self
 
@@ -30,7 +30,10 @@ PIECE: Final = 1 << 20
 """The size up to which bodies are passed whole between the event loop and a thread, in bytes."""
 
 TAKEN: Final = 256 << 10
-"""Bytes of a larger body passed to a thread at a time; up to three such pieces are in memory."""
+"""The approximate size in bytes of the pieces of a larger body that are passed to a thread.
+
+Up to three pieces are in memory.
+"""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
@@ -155,7 +158,7 @@ class Call:
             else:
                 self.received = received
                 return await self.context.in_thread(operation, self, is_slow=is_slow)
-        async with aclosing(ahead(pieces)) as rest:
+        async with aclosing(ahead(partial(anext, pieces, None))) as rest:
             self.received = chain(received, pieces_of(rest))
             return await self.context.in_thread(operation, self, is_slow=True)
 
@@ -180,9 +183,7 @@ class Call:
     def whole(self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False) -> bytes:
         """Return the decoded body, verified; `Body` describes the parameters."""
         body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        found = b"".join(body.read(self.received))
-        self.sums = body.sums
-        return found
+        return b"".join(self._decoded(body))
 
     def contents(self, *, also: Iterable[str] = ()) -> bytes | Iterator[bytes]:
         """Return the decoded body: whole or, if it is large, as an iterator over its pieces.
@@ -220,6 +221,6 @@ Operation = Callable[[Call], Response]
 
 
 def split_key(key: bytes) -> tuple[str, bytes]:
-    """Return the ref expression and the path in a key; without a slash, the path is empty."""
+    """Return the ref expression and the path in a key; if it has no slash, the path is empty."""
     ref, _, path = key.partition(b"/")
     return os.fsdecode(ref), path

@@ -41,7 +41,12 @@ def _crc64_table() -> list[int]:
 
 
 def python_crc64nvme(data: bytes, crc: int) -> int:
-    """Return the CRC64NVME continued from `crc` over more bytes; same as the core's function."""
+    """Return the CRC64NVME of all bytes so far, in Python instead of in the compiled core.
+
+    Args:
+        data: the next bytes.
+        crc: the CRC64NVME of the bytes before `data`; 0 if there are none.
+    """
     table = _crc64_table()
     crc ^= _ALL_ONES
     for byte in data:
@@ -109,7 +114,7 @@ def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
     Args:
         algorithm: a key of `ALGORITHMS`.
         text: the checksum as the client sent it.
-        of_upload: whether it may be a checksum of the parts' checksums, as `composite` makes.
+        of_upload: whether the text may be a checksum of the parts' checksums; see `composite`.
 
     Raises:
         S3Error: InvalidRequest; the checksum is malformed.

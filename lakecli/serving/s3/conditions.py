@@ -24,7 +24,7 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
         etag: the ETag of the object, with or without quotes.
 
     Raises:
-        S3Error: PreconditionFailed, or NotModified (304, with the headers that it must have).
+        S3Error: PreconditionFailed; or NotModified, with the headers that a 304 response must have.
     """
     failed = _failed(headers, "", etag, modified)
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:

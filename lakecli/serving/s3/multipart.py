@@ -1,7 +1,7 @@
 """Uploads in parts.
 
-The state of uploads is in memory, so an upload ends with the process. Its parts become garbage,
-like those of any upload that is never completed. A part that is copied from another
+The state of uploads is in memory, so an unfinished upload ends with the process. Its parts become
+garbage, like the parts of any upload that is never completed. A part that is copied from another
 object is only recorded. If the parts together are a copy of one whole object, as when a program
 copies a large object in parts, only the object's entry is copied, not its data.
 """

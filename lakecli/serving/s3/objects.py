@@ -61,7 +61,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
 _ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
 _OVERRIDES: Final = ("content-type", *KEPT)
-"""Response headers that a query parameter ``response-…`` replaces."""
+"""Response headers that a client can replace by a query parameter ``response-…``."""
 
 
 class Properties(NamedTuple):

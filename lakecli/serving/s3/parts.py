@@ -1,8 +1,8 @@
 """Unfinished uploads: stores their parts, and joins them.
 
 If the namespace is a directory, the parts of an upload are written to one temporary file. The
-offset of a part is computed as if all parts before it had the size of the first one. This is so in
-nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
+offset of a part is computed as if all parts before it had the size of the first part. This is true
+for nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
 uploaded again, has a file of its own, which is copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
@@ -33,7 +33,7 @@ from lakecli.base.temporary_files import temporary_space
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.parallel import Workers, part_retries
-from lakecli.serving.reading import read_part
+from lakecli.serving.reading import PIECE, read_part
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
@@ -43,9 +43,6 @@ from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
-
-PIECE: Final = 1 << 20
-"""Bytes that are read and hashed at a time."""
 
 MOST_WAITING: Final = 64
 """The maximum number of parts that wait for an earlier part to be hashed.
@@ -138,10 +135,10 @@ class Upload(ABC):
 
     @abstractmethod
     def _discard(self) -> None:
-        """Remove all stored parts; call it again if a part was stored after that."""
+        """Remove all stored parts; if a part is stored afterwards, call this method again."""
 
     def record(self, part: UploadPart) -> None:
-        """Record a part that is stored, or copied from an object; it replaces one of its number.
+        """Record a stored part, or a part copied from an object; replace a part of the same number.
 
         Raises:
             S3Error: NoSuchUpload; the upload was completed or aborted.

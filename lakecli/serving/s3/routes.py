@@ -75,7 +75,7 @@ def create_bucket(call: Call) -> Response:
 
 
 def get_location(call: Call) -> Response:
-    """Answer GetBucketLocation with an empty text, by which S3 names the region `REGION`."""
+    """Answer GetBucketLocation with an empty element, which in S3 means the region `REGION`."""
     call.check_bucket()
     return xml_response("LocationConstraint")
 

@@ -119,7 +119,8 @@ def verify(
     key = signing_key(secret, scope)
     for path, query in _forms(raw_path, raw_query):
         text = text_to_sign(f"{method}\n{path}\n{query}\n{end}", claim.date, scope)
-        # Unlike `hmac.digest`, this keeps the GIL, for which the event loop would have to wait.
+        # `hmac.new` keeps the GIL. `hmac.digest` would release it, and the event loop would have to
+        # wait until it gets the GIL back.
         expected = hmac.new(key, text.encode(*AS_SENT), "sha256").hexdigest()
         if hmac.compare_digest(expected, claim.signature):
             return Signed(access_key, claim.payload, claim.signature, key, scope, claim.date)

@@ -198,7 +198,7 @@ OWNER: Final = elements(ID="lakecli", DisplayName="lakecli")
 
 
 def document(root: str, /, **named: str | int | list[Markup] | None) -> bytes:
-    """Return an XML document, in S3's namespace, whose root has elements as `elements` has them."""
+    """Return an XML document in S3's namespace; `elements` describes the elements of its root."""
     return f'{_START}<{root} xmlns="{NAMESPACE}">{elements(**named)}</{root}>'.encode()
 
 
