@@ -40,7 +40,7 @@ from lakecli.settings.keys import check_grace
 from lakecli.stores import capabilities, contract, streams
 
 __all__ = ["Action", "GcOptions", "GcReport", "GcStatus", "SharedNamespace", "Step"]
-__all__ += ["advance", "prepare", "status", "take", "undo"]
+__all__ += ["prepare", "status", "take", "undo"]
 
 
 BATCH: Final = 1_000
@@ -68,13 +68,6 @@ class Step(NamedTuple):
     status: GcStatus
     waits: bool = False
     accepts: known_refs.UncertainRefs | None = None
-
-
-def advance(
-    repository: Repository, runner: Runner, options: GcOptions, *, progress: Progress = NO_PROGRESS
-) -> GcReport:
-    """Advance garbage collection as far as time allows, without asking a person."""
-    return take(prepare(repository, runner, options), progress=progress)
 
 
 def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:
