@@ -31,7 +31,7 @@ from lakecli.engine.runner import Location, digits_for
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
-from lakecli.gc.state import DIGEST
+from lakecli.gc.state import DIGEST, split
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, written_at
 from lakecli.sstable import block, directory
 from lakecli.sstable.reader import BytesSource, SSTable
@@ -273,7 +273,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
     digests = bytes.fromhex(joined.decode("ascii"))
     if len(own) == len(addresses):
         return digests
-    found = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+    found = [*split(digests, DIGEST)]
     found += [identity.blake3_of(each) for each in addresses if len(each) != _OWN_ADDRESS]
     return b"".join(sorted(found))
 
