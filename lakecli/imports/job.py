@@ -343,9 +343,9 @@ class _Run:
 
     def _listing(self, directory: str) -> model.DryRunOutput:
         """Return where the parts of a dry run list their paths."""
-        runner = self._runner
-        scratch = runner.scratch if _is_cluster(runner) else None
-        return model.DryRunOutput("" if _is_cluster(runner) else directory, scratch)
+        if _is_cluster(self._runner):
+            return model.DryRunOutput("", self._runner.scratch)
+        return model.DryRunOutput(directory)
 
     def _run(self, done: report.FinishedParts, parts: model.Parts) -> None:
         """Have the runner import the parts of a sorted source."""
