@@ -439,7 +439,10 @@ def restore(
                 options=uploading,
                 resolves=source is None,
             )
-        _write(worktree, wanted, changes, brought, tree=tree, options=options)
+        writer = Writer(worktree, options, keeps_bit=True)
+        for path, value in sorted(wanted.items()):
+            writer.change(path, value, _expected(worktree, changes, path))
+        brought.take(writer.finish(), worktree, tree)
         brought.count_kept(overwritten)
         if source is None and not brought.failures:
             find = worktree.index.find
@@ -476,22 +479,3 @@ def _wanted(
 def _is_at(path: bytes, each: bytes) -> bool:
     """Return whether the path `each` is at `path`, or below it."""
     return not path or each == path or each.startswith(path + b"/")
-
-
-def _write(
-    worktree: Worktree,
-    wanted: dict[bytes, bytes | None],
-    changes: dict[bytes, LocalChange],
-    brought: Brought,
-    *,
-    tree: MetarangeId,
-    options: DownloadOptions,
-) -> None:
-    writer = Writer(worktree, options, keeps_bit=True)
-    for path, value in sorted(wanted.items()):
-        expected = _expected(worktree, changes, path)
-        if value is None:
-            writer.remove(path, expected)
-        else:
-            writer.add(WantedFile(path, value, expected))
-    brought.take(writer.finish(), worktree, tree)

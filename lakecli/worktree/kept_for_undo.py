@@ -365,11 +365,9 @@ def overwrite_again(
                 area.put_many(txn, StagingToken(staged.token), claimed)
         on_step("remove")
         for path, (value, state) in wanted.items():
-            if value is None:
-                writer.remove(path, state)
-            else:
+            if value is not None:
                 decode_entry(value)
-                writer.add(WantedFile(path, value, state))
+            writer.change(path, value, state)
         blocked = {*worktree.link.unresolved} - wanted.keys()
         was_in_the_way = InTheWay(path for path, (value, _) in wanted.items() if value is None)
         for path in blocked:
