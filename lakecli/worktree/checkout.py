@@ -134,8 +134,8 @@ def bring(
     """Update a locked working directory to a commit.
 
     Args:
-        target: the commit.
-        operation: the command, which the link records while it runs.
+        target: the commit to which the directory is updated.
+        operation: the name of the command; the link records the name while the command runs.
         policy: whether changes of the user are kept or overwritten.
         src: the new URI that the directory is linked with; ``None``: the URI does not change.
         changes: how the files differ from the base, if the caller has scanned the directory.
@@ -323,7 +323,10 @@ class _Bringing:
                 yield path, value
 
     def _has_base(self, path: bytes, value: bytes | None) -> bool:
-        """Return whether an entry has the bytes of the base, and so those of an unchanged file."""
+        """Return whether an entry certainly has the bytes of the base, so no file must be written.
+
+        With ``None`` for the entry, return whether the base has no file at the path.
+        """
         tracked = self._worktree.index.find(path)
         if tracked is None or value is None:
             return tracked is None and value is None

@@ -56,7 +56,10 @@ _TOGETHER: Final = b"directory-"
 """The prefix of the names of subdirectories of the incoming directory."""
 
 AT_ONCE: Final = 1_024
-"""The largest number of files copied together, whose bytes are in memory, or described together."""
+"""The largest number of files that are copied together, with all their bytes in memory.
+
+It is also the largest number of files whose entries are decoded together.
+"""
 
 _PLACE_OF: Final = attrgetter("directory", "file_name")
 _ADDRESS_OF: Final = attrgetter("address")
@@ -124,7 +127,7 @@ class WantedFile:
 
 
 def describe(files: Sequence[WantedFile]) -> Iterator[tuple[WantedFile, str]]:
-    """Set the attributes of files that come from their entries.
+    """Set the attributes that each file takes from its entry.
 
     Yields:
         Each file whose entry is damaged, and the reason.

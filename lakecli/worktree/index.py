@@ -40,12 +40,18 @@ _DIGEST_SIZE: Final = 32
 _MAX_HEADER: Final = 1 << 24
 
 STATE: Final = struct.Struct("<Qqqq")
+"""The encoding of a `FileState` in a record."""
+
 STATES: Final = struct.Struct("<Qqqq32x")
+"""A whole record, of which only the `FileState` is decoded."""
+
 RECORD_SIZE: Final = STATE.size + _DIGEST_SIZE
 
 NO_DIGEST: Final = bytes(_DIGEST_SIZE)
+"""The digest in a record if the base does not record the BLAKE3 of the object."""
 
 _LARGEST: Final = 2**63 - 1
+"""The largest number that fits in every field of a record."""
 
 MAPPED_NS: Final = 30_000_000_000
 """The longest time for which a write to a memory-mapped page may leave a file's time unchanged."""

@@ -37,8 +37,10 @@ from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Writer
 
 PULL: Final = "local pull"
+"""The kind of the operation that records the files that a pull has overwritten."""
 
 RESTORE: Final = "restore"
+"""The kind of the operation that records the files that `restore` has overwritten."""
 
 DIRECTORY: Final = "directory"
 """Metadata key of an operation: the path of the working directory whose files it has kept."""
@@ -302,7 +304,7 @@ def _write_back(
                 if each not in changes:
                     writer.remove(each, Expected.BASE)
                     removed.add(each)
-            decode_entry(value)  # a damaged one ends the undo before anything is written
+            decode_entry(value)  # raises the error of a damaged entry before the file is added
             writer.add(WantedFile(relative, value, expected))
     return back, removed
 
@@ -392,10 +394,13 @@ def overwrite_again(
 def _as_kept(
     worktree: Worktree, operation: Operation, tree: MetarangeId, writer: Writer
 ) -> tuple[dict[bytes, tuple[bytes | None, FileState]], set[bytes]]:
-    """Return the files that still have the kept bytes, each with the tree's value and its state.
+    """Return the files to overwrite again, and the paths that an interrupted redo has overwritten.
 
-    Also return the paths that already have the tree's contents: an interrupted redo has overwritten
-    them. All other files are added to `WriteReport.kept`.
+    All other files are added to `WriteReport.kept`.
+
+    Returns:
+        The files that still have the kept bytes, by path, each with its value in the tree and the
+        present state of the file; and the paths of the files that already have the tree's contents.
     """
     prefix = worktree.link.prefix
     wanted, done = {}, set()

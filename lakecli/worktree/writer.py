@@ -67,7 +67,12 @@ class Writer:
 
     Args:
         worktree: the working directory; its index is changed, but not saved.
-        keeps_bit: an executable file stays executable, even if its new object does not record that.
+        keeps_bit: whether an executable file stays executable if its new object does not record the
+            executable bit.
+
+    Attributes:
+        report: the result so far; `finish` completes it.
+        published: the files that were moved to their final names.
     """
 
     def __init__(
