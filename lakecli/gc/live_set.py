@@ -40,6 +40,7 @@ from lakecli.stores.streams import groups_of
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
 
 _BUFFERED: Final = 32 << 20
+"""Number of bytes of digests at which a set writes the digests in memory to its files."""
 
 
 def open_live(runner: Runner) -> "DigestSet | SparkLiveSet":

@@ -47,6 +47,8 @@ BATCH: Final = 1_000
 """Keys in one delete request, the maximum of stores; the lease is checked before each request."""
 
 _PARALLELISM: Final = 8
+"""Number of delete requests that a sweep sends at a time."""
+
 _KEPT: Final = 50_000
 """Maximum number of kept keys in memory."""
 
