@@ -36,10 +36,13 @@ from lakecli.stores.uri import is_local
 IMPORTS: Final = "imports"
 """The directory in the cache for unfinished imports."""
 _SHOWN: Final = 10
+"""Maximum number of repeated paths that an error lists."""
+
 _LOOKED_AT: Final = 1_000
 """Number of entries below a destination that are searched for versions."""
 
 Results = Iterator[tuple[model.NumberedPart, model.ImportedPart | None]]
+"""Parts with their results; ``None``: the result of an earlier run is still valid."""
 
 
 class NothingToImport(NothingToDo):
