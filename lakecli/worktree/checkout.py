@@ -338,8 +338,7 @@ class _Bringing:
         worktree = self._worktree
         index = worktree.index
         at_ns = worktree.scanned_ns
-        values = self._paths() if self._fates else ()
-        for path, value in values:
+        for path, value in self._paths() if self._fates else ():
             fate = self._fates.get(path)
             if fate is None or fate is _Fate.WRITE:
                 continue
@@ -431,15 +430,13 @@ def restore(
             and not worktree.is_link(path)
         ]
         brought = Brought(worktree.head() if source is None else source)
-        uploading = UploadOptions(parallelism=options.parallelism)
         if overwritten:
-            commit = worktree.link.at_head if source is None else source.id
             keep(
                 worktree,
                 overwritten,
                 kind=RESTORE,
-                commit=commit,
-                options=uploading,
+                commit=worktree.link.at_head if source is None else source.id,
+                options=UploadOptions(parallelism=options.parallelism),
                 resolves=source is None,
             )
         writer = Writer(worktree, options, keeps_bit=True)

@@ -29,7 +29,7 @@ from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, WantedFile, WriteReport
 from lakecli.worktree.index import FileState, root_of, state_of
-from lakecli.worktree.link import read_link
+from lakecli.worktree.link import Link, read_link
 from lakecli.worktree.linked_files import permissions_of
 from lakecli.worktree.obstacles import InTheWay, parents_of
 from lakecli.worktree.scan import LocalChange
@@ -178,9 +178,9 @@ def _find_directory(repository: Repository, operation: Operation) -> Path | None
     found = (
         place
         for place in _places(repository, named, identity)
-        if _has_identity(place, identity) and _is_linked(repository, operation, place)
+        if _has_identity(place, identity) and _find_link(repository, operation, place) is not None
     )
-    return next(found, named if _is_linked(repository, operation, named) else None)
+    return next(found, named if _find_link(repository, operation, named) is not None else None)
 
 
 def _places(repository: Repository, named: Path, identity: str) -> Iterator[Path]:
@@ -201,12 +201,12 @@ def _has_identity(place: Path, identity: str) -> bool:
         return False
 
 
-def _is_linked(repository: Repository, operation: Operation, place: Path) -> bool:
-    """Return whether a directory is linked with the path that an operation's directory had."""
+def _find_link(repository: Repository, operation: Operation, place: Path) -> Link | None:
+    """Return the link of a directory if it has the path that an operation's directory had."""
     link = read_link(place)
     if link is None or link.src.repository != repository.name:
-        return False
-    return operation.metadata.get(PREFIX) in {None, os.fsdecode(link.prefix)}
+        return None
+    return link if operation.metadata.get(PREFIX) in {None, os.fsdecode(link.prefix)} else None
 
 
 @contextmanager
@@ -218,9 +218,8 @@ def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree |
         yield None
         return
     with lock(root):
-        link = read_link(root)
-        is_ours = link is not None and _is_linked(repository, operation, root)
-        yield Worktree(repository, root, link) if link is not None and is_ours else None
+        link = _find_link(repository, operation, root)
+        yield None if link is None else Worktree(repository, root, link)
 
 
 def restore_kept(
