@@ -302,13 +302,12 @@ class BucketTarget:
         if entry.content_encoding:
             del users[CONTENT_ENCODING]  # sent as a header instead
         size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
-        fits = size <= _MAX_METADATA and not (
-            self._is_strict
-            and any(
-                not _METADATA_KEY.fullmatch(key) or not _METADATA_VALUE.fullmatch(value)
+        fits = size <= _MAX_METADATA
+        if fits and self._is_strict:
+            fits = all(
+                _METADATA_KEY.fullmatch(key) and _METADATA_VALUE.fullmatch(value)
                 for key, value in users.items()
             )
-        )
         metadata = {**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}
         return contract.Attributes(entry.content_type, metadata, entry.content_encoding), fits
 
