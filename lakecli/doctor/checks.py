@@ -92,16 +92,11 @@ def warning(name: str, seen: str, *, fix: str, **details: str) -> Check:
     return Check(name, CheckVerdict.WARNING, seen, fix, details=details)
 
 
-def failed(name: str, error: errors.LakeError, *, fix: str = "", **details: str) -> Check:
-    """Return the result of a check that failed.
-
-    Args:
-        error: the failure; its hint has precedence over `fix`.
-        fix: the fix if the error has no hint.
-    """
+def failed(name: str, error: errors.LakeError, **details: str) -> Check:
+    """Return the result of a check that failed; the hint of the error is the fix."""
     if isinstance(error, BrokenPromise):
         details = {BROKEN: error.message, **details}
-    return Check(name, CheckVerdict.FAILED, error.message, error.hint or fix, error.kind, details)
+    return Check(name, CheckVerdict.FAILED, error.message, error.hint or "", error.kind, details)
 
 
 class ScratchObjects:

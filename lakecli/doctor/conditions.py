@@ -258,7 +258,7 @@ def _write_at_once(
             barrier.wait(_START_TIMEOUT)
             return list(answers)
         except BaseException:
-            barrier.abort()  # fault the writers at the barrier would wait for this one
+            barrier.abort()  # otherwise the writers at the barrier would wait for this thread
             raise
 
 

@@ -23,7 +23,7 @@ from lakecli.doctor import checks, conditions
 from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects, failed, ok, skipped, warning
 from lakecli.doctor.demands import Remedies
 from lakecli.stores.capabilities import access_of
-from lakecli.stores.contract import ObjectInfo, ObjectNotFound, ObjectStore
+from lakecli.stores.contract import ObjectInfo, ObjectStore, exists
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from lakecli.stores.responses import date_of
 from lakecli.stores.uri import is_local
@@ -349,8 +349,7 @@ class Probe:
         if self._verdicts["list"] is not CheckVerdict.FAILED:
             keys = [info.key for info in self.store.list(self.scratch.prefix)]
         for key in keys[:_MAX_ASKED]:
-            with suppress(ObjectNotFound):
-                self.store.head(key)
+            if exists(self.store, key):
                 hint = checks.CONSISTENCY_FIX
                 raise errors.Unsupported("a deleted object is still there", hint=hint)
         return ok("delete", "allowed; nothing was left behind")

@@ -27,7 +27,7 @@ from lakecli.errors import Refused, Unsupported, UsageError, install_command
 from lakecli.exports.run import checked_destination, committed_at
 from lakecli.exports.target import OwnFiles
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.addresses import is_external, split_address, split_pin
+from lakecli.repository.reading.addresses import full_address, split_address, split_pin
 from lakecli.repository.reading.hadoop_names import is_read, names_its_object
 from lakecli.repository.reading.view import no_such_path
 from lakecli.stores.contract import Attributes
@@ -263,11 +263,8 @@ def _uri_of(repository: Repository, name: bytes, entry: Entry) -> str:
             "objects have another one",
             hint="write the table in Parquet, or export it without a symlink manifest",
         )
-    address = entry.physical_address
-    repository.addresses.check(address)
-    if not is_external(entry):
-        address = f"{repository.record.storage_namespace}/{address}"
-    plain, version_id = split_pin(address)
+    repository.addresses.check(entry.physical_address)
+    plain, version_id = split_pin(full_address(repository, entry))
     place, key = split_address(plain)
     scheme, _, bucket = place.partition("://")
     why = ""

@@ -30,10 +30,13 @@ IDENTITY: Final = "lakecli-identity"
 """The metadata key with the identity of the entry that an object was exported from."""
 
 WHOLE: Final = 8 << 20
-"""Objects up to this size in bytes are sent by one request, larger ones as a stream."""
+"""Objects of at most this size in bytes are sent by one request, larger objects as a stream."""
 
 SKIPPED_LISTING: Final = 2_000
-"""Maximum number of other objects that are listed between two exported ones; more are skipped."""
+"""Maximum number of other objects that are listed between two exported objects.
+
+If there are more, a new listing begins shortly before the second exported object.
+"""
 
 _MAX_KEY: Final = 1024
 _LONG: Final = 200
@@ -43,7 +46,16 @@ _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
 
 class ExportItem(NamedTuple):
-    """An object to export, or to delete if `entry` is ``None``."""
+    """An object to export, or to delete if `entry` is ``None``.
+
+    Attributes:
+        path: the path of the object in the repository.
+        name: the path below the exported prefix, and so below the destination.
+        entry: the entry to export.
+        identity: the identity of `entry` in hex, or ``""``.
+        old: the entry in the tree of the earlier export, if that tree has the path.
+        old_identity: the identity of `old` in hex, or ``""``.
+    """
 
     path: bytes
     name: bytes
@@ -290,13 +302,12 @@ class BucketTarget:
         if entry.content_encoding:
             del users[CONTENT_ENCODING]  # sent as a header instead
         size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
-        fits = size <= _MAX_METADATA and not (
-            self._is_strict
-            and any(
-                not _METADATA_KEY.fullmatch(key) or not _METADATA_VALUE.fullmatch(value)
+        fits = size <= _MAX_METADATA
+        if fits and self._is_strict:
+            fits = all(
+                _METADATA_KEY.fullmatch(key) and _METADATA_VALUE.fullmatch(value)
                 for key, value in users.items()
             )
-        )
         metadata = {**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}
         return contract.Attributes(entry.content_type, metadata, entry.content_encoding), fits
 

@@ -2,8 +2,8 @@
 
 Data objects come first: a listing of ``data/`` is stored in an index on disk. With `hash_data`, the
 contents of the objects are read, too. Then every ref, its commits, their metaranges and their
-ranges are checked, each only once, however many commits share it. Every entry, staged ones
-included, is looked up in the index. Everything is read from the bucket, not from the cache.
+ranges are checked, each only once, however many commits share it. Every entry, including staged
+entries, is looked up in the index. Everything is read from the bucket, not from the cache.
 
 Last come the ref objects and commit packs that clones share in the bucket. Every ref object must be
 valid. Its commit must be in a pack, and so must all ancestors of the commit. The commit's tree must
@@ -55,7 +55,10 @@ from lakecli.staging.area import TOMBSTONE
 from lakecli.stores import capabilities, contract
 
 MAX_REMEMBERED: Final = 100_000
-"""Maximum number of findings kept to avoid duplicates; further ones may be reported twice."""
+"""Maximum number of findings, and of objects, that are remembered to avoid duplicates.
+
+Further findings may be reported twice.
+"""
 
 
 def fsck(
@@ -348,8 +351,8 @@ class _Checker:
         """Return whether lakeFS's garbage collection may have deleted a missing object; count it.
 
         This is possible only if lakeFS used the namespace, and no branch, tag or staged change
-        needs the object. Those that need it are known already, because heads and staged changes are
-        checked first.
+        needs the object. The refs and staged changes that need it are known already, because heads
+        and staged changes are checked first.
         """
         is_needed = commit_id is None or commit_id in self._head_commits or address in self.damaged
         if is_needed or not self._is_of_lakefs:

@@ -26,7 +26,10 @@ from lakecli.repository.stored_objects import DataIndex, Hashed, ObjectIndex
 from lakecli.stores.contract import ObjectStore, size_of
 
 PART_RANGES: Final = 8
+"""Number of ranges that one task checks."""
+
 PART_STAGED: Final = 100_000
+"""Number of staged entries whose references one task yields."""
 
 
 class JoinedIndex(ObjectIndex):

@@ -49,7 +49,7 @@ _MOST: Final = 1 << 63
 _NAME: Final = 1 + DIGEST_SIZE
 _FACT: Final = _NAME + 8
 _INLINE: Final = 1 << 10
-"""Maximum bytes of a range's `facts` in its result; larger ones are written to the bucket."""
+"""Maximum bytes of a range's `facts` in its result; larger `facts` are written to the bucket."""
 
 
 class Checking(NamedTuple):

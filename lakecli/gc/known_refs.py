@@ -5,11 +5,12 @@ Each collection records in the bucket which refs it saw, for later collections::
     _lakecli/gc/seen/<id>    written about once a day, never changed, and dated by the bucket
     _lakecli/gc/refs         replaced by each run: the refs as the last collection saw them
 
-Both have a line for each ref, deleted ones too: sequence number, write ID, key, and the commit or
-``-``. Anybody who can write to the bucket can write such a record. A record in ``seen/``, called an
-observation, can only protect more objects. `read_last` reads a whole record or none, since the
-record lists the refs that must exist. The first run writes ``_lakecli/gc/refs`` before any
-observation. So if it is missing while an observation exists, it was lost.
+Both kinds of records have a line for each ref, including deleted refs: sequence number, write ID,
+key, and the commit or ``-``. Anybody who can write to the bucket can write such a record. A record
+in ``seen/``, called an observation, can only protect more objects. `read_last` reads a whole record
+or none, since the record lists the refs that must exist. The first run writes
+``_lakecli/gc/refs`` before any observation. So if this record is missing while an observation
+exists, the record was lost.
 
 **Missing and older refs.** Garbage collection deletes the objects that no ref reaches. So if a ref
 is missing or older than before by mistake, its data would be lost. A ref object is never deleted:
@@ -270,7 +271,7 @@ def find_known(repository: Repository) -> KnownRefs:
 def read_known_refs(
     store: ObjectStore, known: KnownRefs, before: Iterable[RemoteRef] = ()
 ) -> tuple[list[RemoteRef], list[LostRef]]:
-    """Return all refs, deleted ones too, and the refs that are missing or older than last seen.
+    """Return all refs, even deleted refs, and the refs that are missing or older than last seen.
 
     Args:
         known: the refs as they were seen before this run.
@@ -377,7 +378,7 @@ def read_positions(
     """Yield for each ref the commits to which it points now, and to which it recently pointed.
 
     Args:
-        refs: all refs, deleted ones too, as they have just been read.
+        refs: all refs, including deleted refs, as they were just read.
         recent: the objects of the reflog written since `cutoff`, listed after the refs were read.
 
     Raises:

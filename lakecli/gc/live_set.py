@@ -40,6 +40,7 @@ from lakecli.stores.streams import groups_of
 COLUMNS: Final = "part int, digest binary, size bigint, key string, version string, stat binary"
 
 _BUFFERED: Final = 32 << 20
+"""Number of bytes of digests at which a set writes the digests in memory to its files."""
 
 
 def open_live(runner: Runner) -> "DigestSet | SparkLiveSet":
@@ -127,8 +128,7 @@ class DigestSet:
             path = self._path(number)
             data = path.read_bytes() if path.exists() else b""
             data += self._buckets[number]
-            found = frozenset(data[at : at + DIGEST] for at in range(0, len(data), DIGEST))
-            self._loaded = number, found
+            self._loaded = number, frozenset(split(data, DIGEST))
         return self._loaded[1]
 
     def without(self, records: bytes) -> bytes:
@@ -210,8 +210,7 @@ def read_digests(batches: Batches, *, groups: Sequence[tuple[Kept, ...]], read: 
 
     def rows_of(number: int) -> Batches:
         for digests in map(read.scratch.take, groups[number]):
-            starts = range(0, len(digests), DIGEST)
-            found = ((0, digests[at : at + DIGEST], *repeat(None, 4)) for at in starts)
+            found = ((0, digest, *repeat(None, 4)) for digest in split(digests, DIGEST))
             yield from arrow_batches(COLUMNS, found)
 
     return spark_joins.carrying(batches, rows_of, read.nonce)
@@ -230,13 +229,8 @@ def keep_listed(batches: Batches, *, names: Sequence[str], read: Reading) -> Bat
     """
     part = Remainder(batches)
     objects, sizes, foreign, newest, later = zip(*part.counts, strict=True)
-    counts = (
-        sum(objects),
-        sum(sizes),
-        sum(foreign),
-        next(filter(None, reversed(newest)), ""),
-        sum(later),
-    )
+    last_newest = next(filter(None, reversed(newest)), "")
+    counts = sum(objects), sum(sizes), sum(foreign), last_newest, sum(later)
     yield from part.result(read, PartListing(names[part.number], part.records, *counts))
 
 

@@ -180,8 +180,7 @@ class Reach:
                 if must_exist and tree not in collected:
                     raise MissingTable(sstable_key(tree), self.work.store.uri)
             self.trees.update(ids)
-            starts = range(0, len(read.references), DIGEST)
-            wanted.update(read.references[at : at + DIGEST].hex() for at in starts)
+            wanted.update(map(bytes.hex, split(read.references, DIGEST)))
         for ids, read in tasks.iter_ranges(
             self.work, wanted - self.ranges, must_exist=must_exist, scratch=self.live.scratch
         ):

@@ -205,14 +205,11 @@ _REF: Final = Record(
 )
 
 
-def _read_ref(value: Any) -> RefGarbage:  # noqa: ANN401 - whatever JSON can be
-    if not isinstance(value, dict):
-        raise Invalid("not an object")
-    fields = _REF.read(value)
-    kind, name = RefKind(fields["kind"]), fields["name"]
-    if not is_ref_name(kind, name):
-        raise Invalid(f"not the name of a {kind}: {name!r}")
-    return RefGarbage(**{**fields, "kind": kind})
+def _read_ref(value: object) -> RefGarbage:
+    found = RefGarbage(**_REF.read(value))
+    if not is_ref_name(found.kind, found.name):
+        raise Invalid(f"not the name of a {found.kind}: {found.name!r}")
+    return found
 
 
 _SUMMARY: Final = Record(

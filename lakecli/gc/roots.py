@@ -1,10 +1,10 @@
 """The roots of garbage collection: refs, their recent past, and the unpushed work of this clone.
 
-Read from the bucket: all refs (of every clone), the moves in their reflog, all commit packs, the
-refs dumps that are kept, and the refs dump that a lakeFS server left. Read from this clone: its
-refs, the commits and staged changes that its operation log could restore, and staged changes.
-Operations expire by the same rule as for undo, `housekeeping.expired_through`: a command that ran
-while the clock was wrong does not end the protection of other operations.
+The bucket has all refs (of every clone), the moves in their reflog, all commit packs, the refs
+dumps that are kept, and the refs dump that a lakeFS server left. This clone has its own refs, its
+staged changes, and the commits and staged changes that its operation log could restore. Operations
+expire by the same rule as for undo, `housekeeping.expired_through`: a command that ran while the
+clock was wrong does not end the protection of other operations.
 
 `retained` returns the commits that keep their objects, by lakeFS's rule: heads, and commits that
 recently were heads. From each start the walk follows first parents. The start is kept. As long as a
@@ -45,7 +45,7 @@ from lakecli.staging import area
 from lakecli.stores.contract import ObjectInfo, ObjectStore
 
 _BATCH: Final = 50_000
-
+"""Number of addresses of staged changes that are in memory at a time."""
 
 REFLOG_KEPT: Final = KEPT_FOR
 """Minimum time to keep commits that a ref formerly pointed to; a longer grace period applies."""
@@ -77,7 +77,7 @@ class Roots(NamedTuple):
         own_trees: trees that only this clone reaches; their objects may be lost already.
         dumped_trees: trees of the commits in refs dumps that are kept.
         dumps: IDs of the tables of these refs dumps.
-        refs: the refs in the bucket, deleted ones too.
+        refs: the refs in the bucket, including deleted refs.
         unneeded: commit packs, and expired records of moves and dumps, that are garbage.
     """
 

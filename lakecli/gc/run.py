@@ -40,13 +40,15 @@ from lakecli.settings.keys import check_grace
 from lakecli.stores import capabilities, contract, streams
 
 __all__ = ["Action", "GcOptions", "GcReport", "GcStatus", "SharedNamespace", "Step"]
-__all__ += ["advance", "prepare", "status", "take", "undo"]
+__all__ += ["prepare", "status", "take", "undo"]
 
 
 BATCH: Final = 1_000
 """Keys in one delete request, the maximum of stores; the lease is checked before each request."""
 
 _PARALLELISM: Final = 8
+"""Number of delete requests that a sweep sends at a time."""
+
 _KEPT: Final = 50_000
 """Maximum number of kept keys in memory."""
 
@@ -68,13 +70,6 @@ class Step(NamedTuple):
     status: GcStatus
     waits: bool = False
     accepts: known_refs.UncertainRefs | None = None
-
-
-def advance(
-    repository: Repository, runner: Runner, options: GcOptions, *, progress: Progress = NO_PROGRESS
-) -> GcReport:
-    """Advance garbage collection as far as time allows, without asking a person."""
-    return take(prepare(repository, runner, options), progress=progress)
 
 
 def prepare(repository: Repository, runner: Runner, options: GcOptions) -> Step:

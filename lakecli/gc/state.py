@@ -178,16 +178,12 @@ def check_lists(repository: Repository, seen: ObservedState) -> None:
     try:
         Marks(repository.store, seen.state.mark).others()
     except LostMarks as error:
-        _check_unmoved(repository, seen, error)
+        if gc_protocol.look(repository.store).version != seen.version:
+            raise gc_protocol.StateMoved(
+                f"another machine has ended the garbage collection of {repository.store.uri}",
+                hint=f"see its state: `gc status {repository.uri}`",
+            ) from error
         raise
-
-
-def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks) -> None:
-    if gc_protocol.look(repository.store).version != seen.version:
-        raise gc_protocol.StateMoved(
-            f"another machine has ended the garbage collection of {repository.store.uri}",
-            hint=f"see its state: `gc status {repository.uri}`",
-        ) from error
 
 
 def _parse_doomed(line: bytes) -> Doomed:
@@ -200,10 +196,10 @@ def _parse_doomed(line: bytes) -> Doomed:
     return Doomed(key, size, kind)
 
 
-def split(records: bytes) -> Iterator[bytes]:
-    """Yield the records of a list of condemned objects."""
-    for at in range(0, len(records), RECORD):
-        yield records[at : at + RECORD]
+def split(records: bytes, size: int = RECORD) -> Iterator[bytes]:
+    """Yield records of `size` bytes each; the last record is shorter if the bytes are damaged."""
+    for at in range(0, len(records), size):
+        yield records[at : at + size]
 
 
 def total_of(records: bytes) -> tuple[int, int]:

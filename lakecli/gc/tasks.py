@@ -31,7 +31,7 @@ from lakecli.engine.runner import Location, digits_for
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.errors import IntegrityError
 from lakecli.gc.policy import LakeFsAhead, Work, check_not_newer
-from lakecli.gc.state import DIGEST
+from lakecli.gc.state import DIGEST, split
 from lakecli.repository.lakefs.kept_dumps import LAKEFS_DIGITS, LastDump, written_at
 from lakecli.sstable import block, directory
 from lakecli.sstable.reader import BytesSource, SSTable
@@ -42,8 +42,13 @@ P = TypeVar("P")
 R = TypeVar("R")
 
 LAKEFS_PART: Final = "lakefs-"
+"""The beginning of the name of each part of lakeFS's objects."""
+
 _ALL: Final = "everywhere"
+"""The rest of the name of the part that has all objects of lakeFS below ``data/``."""
+
 _OLD: Final = "outside"
+"""The rest of the name of the part that has the objects of old servers outside ``data/``."""
 
 _FEW: Final = 20_000
 """Maximum number of objects below ``data/`` for which one part lists all objects of lakeFS."""
@@ -55,7 +60,11 @@ _PARTITIONS_END: Final = 64_060_588_800
 """The unix second in the year 4000 from which lakeFS counts its partitions back."""
 
 _PREFIX_DIGITS: Final = 3
+"""Number of characters of a partition's name that a part has in common; each stands for 5 bits."""
+
 _PREFIX_SHIFT: Final = 32 - 5 * _PREFIX_DIGITS
+"""Number of low bits of the 32-bit time in a partition's name that these characters do not have."""
+
 _AHEAD: Final = timedelta(days=2)
 """How far in the future the time in a partition's name may be, if a server's clock was wrong."""
 
@@ -97,7 +106,7 @@ class PartListing(NamedTuple):
     Attributes:
         name: the name of the list of the part's condemned objects; see `state.Marks`.
         records: records of the old objects, ascending.
-        objects: number of all objects, young ones included.
+        objects: number of all objects, including young objects.
         size: total size of all objects in bytes.
         foreign: number of objects with names that lakecli does not use.
         newest: the key of lakeFS's object with the latest time in its name; ``""`` if there is
@@ -273,7 +282,7 @@ def digests_of(addresses: set[bytes]) -> bytes:
     digests = bytes.fromhex(joined.decode("ascii"))
     if len(own) == len(addresses):
         return digests
-    found = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+    found = [*split(digests, DIGEST)]
     found += [identity.blake3_of(each) for each in addresses if len(each) != _OWN_ADDRESS]
     return b"".join(sorted(found))
 

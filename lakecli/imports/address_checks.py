@@ -8,7 +8,6 @@ needed either, since the objects are read. A manifest may be old, so by default 
 a sample of its objects, in the processes that run the parts.
 """
 
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -212,10 +211,8 @@ def check_outside(repository: Repository, uri: str) -> None:
 
 
 def _real(uri: str) -> str:
-    """Return a URI; for a path on this machine, with symbolic links resolved."""
-    if is_local(uri):
-        return "local://" + os.path.realpath(uri.removeprefix("local://")).rstrip("/")
-    return uri
+    """Return a URI; resolve the symbolic links of a directory on this machine."""
+    return "local://" + addresses.real_path(uri).rstrip("/") if is_local(uri) else uri
 
 
 AT_ONCE: Final = 32

@@ -38,6 +38,8 @@ PER_ROUND: Final = 16
 """Number of pieces into which a large piece is divided in one round."""
 
 ROUNDS: Final = 8
+"""Maximum number of rounds in which large pieces are divided."""
+
 KEYS_PER_PIECE: Final = 131_072
 """Maximum number of keys of small neighbouring pieces that are joined into one piece."""
 

@@ -42,10 +42,10 @@ from lakecli.stores.read_only import at_version
 from lakecli.stores.uri import is_local
 
 SHOWN_DUPLICATES: Final = 100
+"""Maximum number of repeated paths that one part lists."""
 
 AT_ONCE: Final = 16
 """Number of objects that one part copies at a time."""
-
 
 _open = threading.local()
 

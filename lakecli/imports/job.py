@@ -36,10 +36,13 @@ from lakecli.stores.uri import is_local
 IMPORTS: Final = "imports"
 """The directory in the cache for unfinished imports."""
 _SHOWN: Final = 10
+"""Maximum number of repeated paths that an error lists."""
+
 _LOOKED_AT: Final = 1_000
 """Number of entries below a destination that are searched for versions."""
 
 Results = Iterator[tuple[model.NumberedPart, model.ImportedPart | None]]
+"""Parts with their results; ``None``: the result of an earlier run is still valid."""
 
 
 class NothingToImport(NothingToDo):
@@ -343,9 +346,9 @@ class _Run:
 
     def _listing(self, directory: str) -> model.DryRunOutput:
         """Return where the parts of a dry run list their paths."""
-        runner = self._runner
-        scratch = runner.scratch if _is_cluster(runner) else None
-        return model.DryRunOutput("" if _is_cluster(runner) else directory, scratch)
+        if _is_cluster(self._runner):
+            return model.DryRunOutput("", self._runner.scratch)
+        return model.DryRunOutput(directory)
 
     def _run(self, done: report.FinishedParts, parts: model.Parts) -> None:
         """Have the runner import the parts of a sorted source."""

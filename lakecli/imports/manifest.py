@@ -53,7 +53,11 @@ NAMES: Final = {
 REQUIRED: Final = ("path", "address", "size", "checksum")
 
 ROWS_PER_PART: Final = 262_144
+"""Maximum number of rows of a part, unless a single row group has more."""
+
 ROW_SIZE: Final = 150
+"""Approximate bytes of a row of text that is not compressed."""
+
 GZIP_ROW_SIZE: Final = 25
 """Approximate bytes of a row of text that is compressed by gzip."""
 
@@ -61,6 +65,7 @@ FOOTERS_AT_ONCE: Final = 16
 """Number of Parquet files whose footers are read at the same time."""
 
 READ_AHEAD: Final = 4 << 20
+"""Size of the buffer, in bytes, of an object that is read with ranged requests."""
 
 
 class ManifestFile(NamedTuple):

@@ -118,7 +118,11 @@ def sort_here(source: Manifest, path: Path, task: model.Task, high: bytes | None
 
 
 ROWS_PER_INTERVAL: Final = 131_072
+"""Approximate number of rows of an interval of a large manifest."""
+
 MOST_INTERVALS: Final = 20_000
+"""Maximum number of intervals; a manifest that needs more has larger intervals."""
+
 SAMPLES: Final = 64
 """Approximate number of sampled keys for each interval."""
 
@@ -129,6 +133,8 @@ LEAST_TASKS: Final = 8
 """Minimum number of tasks that read a manifest, and of intervals, if it has enough rows."""
 
 INTERVALS: Final = "intervals.json"
+"""The name of the file in the journal with the keys at which the intervals begin."""
+
 INTERVAL: Final = "interval"
 """The column with the number of a row's interval; Spark's partition has the same number."""
 

@@ -114,6 +114,10 @@ def _find_manifest(uri: str, account: Account, *, is_manifest: bool) -> Manifest
 
 FILES_PER_PART: Final = 8_192
 BYTES_PER_PART: Final = 1 << 30
+"""Maximum number (`FILES_PER_PART`) and total size in bytes (`BYTES_PER_PART`) of a part's files.
+
+A file that is larger than `BYTES_PER_PART` is a part of its own.
+"""
 
 
 class DirectorySource(NamedTuple):

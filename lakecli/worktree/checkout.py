@@ -134,8 +134,8 @@ def bring(
     """Update a locked working directory to a commit.
 
     Args:
-        target: the commit.
-        operation: the command, which the link records while it runs.
+        target: the commit to which the directory is updated.
+        operation: the name of the command; the link records the name while the command runs.
         policy: whether changes of the user are kept or overwritten.
         src: the new URI that the directory is linked with; ``None``: the URI does not change.
         changes: how the files differ from the base, if the caller has scanned the directory.
@@ -323,7 +323,10 @@ class _Bringing:
                 yield path, value
 
     def _has_base(self, path: bytes, value: bytes | None) -> bool:
-        """Return whether an entry has the bytes of the base, and so those of an unchanged file."""
+        """Return whether an entry certainly has the bytes of the base, so no file must be written.
+
+        With ``None`` for the entry, return whether the base has no file at the path.
+        """
         tracked = self._worktree.index.find(path)
         if tracked is None or value is None:
             return tracked is None and value is None
@@ -335,8 +338,7 @@ class _Bringing:
         worktree = self._worktree
         index = worktree.index
         at_ns = worktree.scanned_ns
-        values = self._paths() if self._fates else ()
-        for path, value in values:
+        for path, value in self._paths() if self._fates else ():
             fate = self._fates.get(path)
             if fate is None or fate is _Fate.WRITE:
                 continue
@@ -428,18 +430,19 @@ def restore(
             and not worktree.is_link(path)
         ]
         brought = Brought(worktree.head() if source is None else source)
-        uploading = UploadOptions(parallelism=options.parallelism)
         if overwritten:
-            commit = worktree.link.at_head if source is None else source.id
             keep(
                 worktree,
                 overwritten,
                 kind=RESTORE,
-                commit=commit,
-                options=uploading,
+                commit=worktree.link.at_head if source is None else source.id,
+                options=UploadOptions(parallelism=options.parallelism),
                 resolves=source is None,
             )
-        _write(worktree, wanted, changes, brought, tree=tree, options=options)
+        writer = Writer(worktree, options, keeps_bit=True)
+        for path, value in sorted(wanted.items()):
+            writer.change(path, value, _expected(worktree, changes, path))
+        brought.take(writer.finish(), worktree, tree)
         brought.count_kept(overwritten)
         if source is None and not brought.failures:
             find = worktree.index.find
@@ -476,22 +479,3 @@ def _wanted(
 def _is_at(path: bytes, each: bytes) -> bool:
     """Return whether the path `each` is at `path`, or below it."""
     return not path or each == path or each.startswith(path + b"/")
-
-
-def _write(
-    worktree: Worktree,
-    wanted: dict[bytes, bytes | None],
-    changes: dict[bytes, LocalChange],
-    brought: Brought,
-    *,
-    tree: MetarangeId,
-    options: DownloadOptions,
-) -> None:
-    writer = Writer(worktree, options, keeps_bit=True)
-    for path, value in sorted(wanted.items()):
-        expected = _expected(worktree, changes, path)
-        if value is None:
-            writer.remove(path, expected)
-        else:
-            writer.add(WantedFile(path, value, expected))
-    brought.take(writer.finish(), worktree, tree)

@@ -39,8 +39,9 @@ from lakecli.repository.transfer.ingest import SMALL, TINY
 from lakecli.repository.transfer.parallel import FailureBudget
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.local.batch import remove_all
-from lakecli.stores.local.files import closing, write_all
+from lakecli.stores.local.files import CREATE_NEW, closing, write_all
 from lakecli.stores.local.store import DirectoryStore
+from lakecli.stores.streams import batches
 from lakecli.stores.uri import is_local
 from lakecli.worktree import linked_files
 from lakecli.worktree.index import FileState
@@ -51,13 +52,14 @@ OPEN_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOE
 REFUSED: Final = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 """Error codes with which a file system refuses the name of a file."""
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
 _TOGETHER: Final = b"directory-"
 """The prefix of the names of subdirectories of the incoming directory."""
 
 AT_ONCE: Final = 1_024
-"""The largest number of files copied together, whose bytes are in memory, or described together."""
+"""The largest number of files that are copied together, with all their bytes in memory.
+
+It is also the largest number of files whose entries are decoded together.
+"""
 
 _PLACE_OF: Final = attrgetter("directory", "file_name")
 _ADDRESS_OF: Final = attrgetter("address")
@@ -125,7 +127,7 @@ class WantedFile:
 
 
 def describe(files: Sequence[WantedFile]) -> Iterator[tuple[WantedFile, str]]:
-    """Set the attributes of files that come from their entries.
+    """Set the attributes that each file takes from its entry.
 
     Yields:
         Each file whose entry is damaged, and the reason.
@@ -229,8 +231,7 @@ class Fetcher:
             waiting.sort(key=_ADDRESS_OF)
             with store.reading_in_order() as reader:
                 self._store = reader
-                for start in range(0, len(waiting), AT_ONCE):
-                    batch = waiting[start : start + AT_ONCE]
+                for batch in batches(waiting, AT_ONCE):
                     self._copy_together(reader, batch, place)
                     for each in batch:
                         if each.state is None:
@@ -346,7 +347,7 @@ class Fetcher:
         seconds = entry.file_mtime
         with translated(os.path.join(self._incoming, name)):
             place.remove(name)
-            with closing(os.open(name, _NEW, 0o666, dir_fd=place.descriptor)) as descriptor:
+            with closing(os.open(name, CREATE_NEW, 0o666, dir_fd=place.descriptor)) as descriptor:
                 write_all(descriptor, data)
                 with suppress(OverflowError, OSError):  # a time this disk cannot keep
                     os.utime(descriptor, (seconds, seconds))

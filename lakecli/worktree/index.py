@@ -40,12 +40,18 @@ _DIGEST_SIZE: Final = 32
 _MAX_HEADER: Final = 1 << 24
 
 STATE: Final = struct.Struct("<Qqqq")
+"""The encoding of a `FileState` in a record."""
+
 STATES: Final = struct.Struct("<Qqqq32x")
+"""A whole record, of which only the `FileState` is decoded."""
+
 RECORD_SIZE: Final = STATE.size + _DIGEST_SIZE
 
 NO_DIGEST: Final = bytes(_DIGEST_SIZE)
+"""The digest in a record if the base does not record the BLAKE3 of the object."""
 
 _LARGEST: Final = 2**63 - 1
+"""The largest number that fits in every field of a record."""
 
 MAPPED_NS: Final = 30_000_000_000
 """The longest time for which a write to a memory-mapped page may leave a file's time unchanged."""
@@ -144,7 +150,7 @@ class Index:
     def find(self, path: bytes) -> TrackedFile | None:
         """Return the tracked file at a path, or ``None``."""
         if self._edits:
-            self._merge()
+            self.settle()
         if not self.blocks:
             return None
         directory, _, name = path.rpartition(b"/")
@@ -172,8 +178,8 @@ class Index:
             STATE.pack_into(block.records, position * RECORD_SIZE, *state)
             self.has_changed = True
 
-    def _merge(self) -> None:
-        """Apply the pending calls of `put` and `drop` to `blocks`."""
+    def settle(self) -> None:
+        """Apply the pending calls of `put` and `drop` to `blocks`, which saves memory."""
         edits, self._edits = self._edits, {}
         for directory, changed in edits.items():
             self.has_changed = True
@@ -182,20 +188,16 @@ class Index:
             if block is not None:
                 merged.update(zip(block.names, _records_of(block), strict=True))
             merged.update(changed)
-            kept = sorted(item for item in merged.items() if item[1] is not None)
+            kept = {name: record for name, record in sorted(merged.items()) if record is not None}
             if kept:
-                records = bytearray(b"".join(record for _, record in kept if record is not None))
-                self.blocks[directory] = TrackedDirectory([name for name, _ in kept], records)
+                records = bytearray(b"".join(kept.values()))
+                self.blocks[directory] = TrackedDirectory([*kept], records)
             else:
                 self.blocks.pop(directory, None)
 
-    def settle(self) -> None:
-        """Apply the pending calls of `put` and `drop` to `blocks`, which saves memory."""
-        self._merge()
-
     def paths(self) -> Iterator[bytes]:
         """Yield the tracked paths, one directory after the other."""
-        self._merge()
+        self.settle()
         for directory, block in self.blocks.items():
             lead = directory + b"/" if directory else b""
             for name in block.names:
@@ -205,7 +207,7 @@ class Index:
 
     def save(self, file: Path) -> None:
         """Write the index file; after a crash, it is the old or new file, or `load` rejects it."""
-        self._merge()
+        self.settle()
         make_private(file.parent)
         header = self.key.encode("utf-8", "surrogateescape")
         pieces = [_MAGIC]

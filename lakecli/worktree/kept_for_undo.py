@@ -29,7 +29,7 @@ from lakecli.repository.upload import Uploader, UploadOptions
 from lakecli.staging import area
 from lakecli.worktree.fetching import Expected, WantedFile, WriteReport
 from lakecli.worktree.index import FileState, root_of, state_of
-from lakecli.worktree.link import read_link
+from lakecli.worktree.link import Link, read_link
 from lakecli.worktree.linked_files import permissions_of
 from lakecli.worktree.obstacles import InTheWay, parents_of
 from lakecli.worktree.scan import LocalChange
@@ -37,8 +37,10 @@ from lakecli.worktree.worktree import Worktree, identity_of, index_file_of, lock
 from lakecli.worktree.writer import Writer
 
 PULL: Final = "local pull"
+"""The kind of the operation that records the files that a pull has overwritten."""
 
 RESTORE: Final = "restore"
+"""The kind of the operation that records the files that `restore` has overwritten."""
 
 DIRECTORY: Final = "directory"
 """Metadata key of an operation: the path of the working directory whose files it has kept."""
@@ -176,9 +178,9 @@ def _find_directory(repository: Repository, operation: Operation) -> Path | None
     found = (
         place
         for place in _places(repository, named, identity)
-        if _has_identity(place, identity) and _is_linked(repository, operation, place)
+        if _has_identity(place, identity) and _find_link(repository, operation, place) is not None
     )
-    return next(found, named if _is_linked(repository, operation, named) else None)
+    return next(found, named if _find_link(repository, operation, named) is not None else None)
 
 
 def _places(repository: Repository, named: Path, identity: str) -> Iterator[Path]:
@@ -199,12 +201,12 @@ def _has_identity(place: Path, identity: str) -> bool:
         return False
 
 
-def _is_linked(repository: Repository, operation: Operation, place: Path) -> bool:
-    """Return whether a directory is linked with the path that an operation's directory had."""
+def _find_link(repository: Repository, operation: Operation, place: Path) -> Link | None:
+    """Return the link of a directory if it has the path that an operation's directory had."""
     link = read_link(place)
     if link is None or link.src.repository != repository.name:
-        return False
-    return operation.metadata.get(PREFIX) in {None, os.fsdecode(link.prefix)}
+        return None
+    return link if operation.metadata.get(PREFIX) in {None, os.fsdecode(link.prefix)} else None
 
 
 @contextmanager
@@ -216,9 +218,8 @@ def _locked(repository: Repository, operation: Operation) -> Iterator[Worktree |
         yield None
         return
     with lock(root):
-        link = read_link(root)
-        is_ours = link is not None and _is_linked(repository, operation, root)
-        yield Worktree(repository, root, link) if link is not None and is_ours else None
+        link = _find_link(repository, operation, root)
+        yield None if link is None else Worktree(repository, root, link)
 
 
 def restore_kept(
@@ -302,7 +303,7 @@ def _write_back(
                 if each not in changes:
                     writer.remove(each, Expected.BASE)
                     removed.add(each)
-            decode_entry(value)  # a damaged one ends the undo before anything is written
+            decode_entry(value)  # raises the error of a damaged entry before the file is added
             writer.add(WantedFile(relative, value, expected))
     return back, removed
 
@@ -365,11 +366,9 @@ def overwrite_again(
                 area.put_many(txn, StagingToken(staged.token), claimed)
         on_step("remove")
         for path, (value, state) in wanted.items():
-            if value is None:
-                writer.remove(path, state)
-            else:
+            if value is not None:
                 decode_entry(value)
-                writer.add(WantedFile(path, value, state))
+            writer.change(path, value, state)
         blocked = {*worktree.link.unresolved} - wanted.keys()
         was_in_the_way = InTheWay(path for path, (value, _) in wanted.items() if value is None)
         for path in blocked:
@@ -394,10 +393,13 @@ def overwrite_again(
 def _as_kept(
     worktree: Worktree, operation: Operation, tree: MetarangeId, writer: Writer
 ) -> tuple[dict[bytes, tuple[bytes | None, FileState]], set[bytes]]:
-    """Return the files that still have the kept bytes, each with the tree's value and its state.
+    """Return the files to overwrite again, and the paths that an interrupted redo has overwritten.
 
-    Also return the paths that already have the tree's contents: an interrupted redo has overwritten
-    them. All other files are added to `WriteReport.kept`.
+    All other files are added to `WriteReport.kept`.
+
+    Returns:
+        The files that still have the kept bytes, by path, each with its value in the tree and the
+        present state of the file; and the paths of the files that already have the tree's contents.
     """
     prefix = worktree.link.prefix
     wanted, done = {}, set()

@@ -300,10 +300,9 @@ class LinkedDirectory(NamedTuple):
 
 def find_linked(start: Path, *, trust: Collection[str] = ()) -> Iterator[LinkedDirectory]:
     """Yield the linked directories at and below a directory, in order of their names."""
-    name = os.fsdecode(LINK_FILE)
     for place, directories, files in os.walk(start):
         directories.sort()
-        if name in files:
+        if _NAME in files:
             directories.clear()  # no directory below a linked directory is linked
             found = Path(place)
             try:

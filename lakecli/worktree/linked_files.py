@@ -122,16 +122,12 @@ def is_executable(entry: Entry) -> bool:
     return type(mode) is int and bool(mode & stat.S_IXUSR)
 
 
-def make_executable(file: int | bytes, *, dir_fd: int | None = None) -> None:
-    """Let everyone who may read a file execute it."""
-    if isinstance(file, bytes):
-        # `chmod` would follow a link that another process has put there.
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-        with closing(os.open(file, flags, dir_fd=dir_fd)) as descriptor:
-            make_executable(descriptor)
-        return
-    mode = os.fstat(file).st_mode
-    os.fchmod(file, stat.S_IMODE(mode) | (mode & 0o444) >> 2)
+def make_executable(name: bytes, directory: int) -> None:
+    """Let everyone who may read a file in an opened directory execute the file."""
+    # `chmod` would follow a link that another process has put there.
+    with closing(os.open(name, _OPEN, dir_fd=directory)) as descriptor:
+        mode = os.fstat(descriptor).st_mode
+        os.fchmod(descriptor, stat.S_IMODE(mode) | (mode & 0o444) >> 2)
 
 
 class _HardLink(NamedTuple):

@@ -41,7 +41,10 @@ from lakecli.worktree.obstacles import obstacle_at, parents_of
 from lakecli.worktree.scan import LocalChange, Scan, Scanner, hash_file, is_possible
 
 _SETTLED_AT_ONCE: Final = 1 << 16
+"""The number of records of a tree after which a new index applies its pending changes."""
+
 _NO_LOCKS: Final = frozenset({errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+"""Error codes of a file system without locks, on which commands work without a lock."""
 
 
 class Busy(Refused):
@@ -68,9 +71,9 @@ class Worktree:
         scanned_ns: when the files were compared last, in unix nanoseconds.
         own: paths of the compared trees whose names are reserved for Git, lakecli or the system.
         nameless: paths that no file can have, such as a path that ends in a slash.
-        free: left-out paths at which a file can be now, as the last scan found.
-        blocked: left-out paths at which files of the user are in the way.
-        impossible: for each other left-out path, the reason why no file can be there.
+        free: paths of `Link.left_out` at which a file can be now, as the last scan found.
+        blocked: paths of `Link.left_out` at which files of the user are in the way.
+        impossible: for each other path of `Link.left_out`, the reason why no file can be there.
     """
 
     repository: Repository
@@ -196,7 +199,11 @@ class Worktree:
     # -- trees -------------------------------------------------------------------------------
 
     def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
-        """Yield the differences of two trees at paths of the directory, in path order."""
+        """Yield the differences of two trees at paths of the directory, in path order.
+
+        New and changed paths of the right tree are added to `own` if their names are reserved, and
+        to `nameless` if no file can have the name; they are not yielded.
+        """
         prefix = self.link.prefix
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
@@ -229,7 +236,7 @@ class Worktree:
         try:
             return unseen_file(decode_entry(value))
         except IntegrityError:
-            # Whoever needs the entry reports the error.
+            # Functions that need the entry report the error.
             return indexes.TrackedFile(indexes.FileState(0, 0), indexes.NO_DIGEST)
 
     # -- files -------------------------------------------------------------------------------

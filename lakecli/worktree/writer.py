@@ -26,7 +26,14 @@ from lakecli.repository.transfer.destination import (
 )
 from lakecli.repository.transfer.ignore_patterns import INCOMING
 from lakecli.stores.local.batch import remove_all
-from lakecli.stores.local.files import closing, sync_file, sync_file_system, sync_names
+from lakecli.stores.local.files import (
+    FEW,
+    closing,
+    status_of,
+    sync_file,
+    sync_file_system,
+    sync_names,
+)
 from lakecli.worktree.fetching import (
     AT_ONCE,
     OPEN_DIRECTORY,
@@ -54,16 +61,18 @@ _NOT_AS_A_WHOLE: Final = frozenset(
 )
 """Error codes if a directory's name is taken, or the file system cannot rename directories."""
 
-FEW: Final = 32
-"""The largest number of files synced one by one; see `lakecli.stores.local.batch`."""
-
 
 class Writer:
     """Writes files into a working directory, and records them in its index.
 
     Args:
         worktree: the working directory; its index is changed, but not saved.
-        keeps_bit: an executable file stays executable, even if its new object does not record that.
+        keeps_bit: whether an executable file stays executable if its new object does not record the
+            executable bit.
+
+    Attributes:
+        report: the result so far; `finish` completes it.
+        published: the files that were moved to their final names.
     """
 
     def __init__(
@@ -110,6 +119,13 @@ class Writer:
         self._added.append(wanted)
         if len(self._added) >= AT_ONCE:
             self._describe()
+
+    def change(self, path: bytes, value: bytes | None, expected: Expected | FileState) -> None:
+        """Add a file to write, given its encoded entry; ``None``: remove the file."""
+        if value is None:
+            self.remove(path, expected)
+        else:
+            self.add(WantedFile(path, value, expected))
 
     def _describe(self) -> None:
         """Read the entries of added files, and write the files if there are enough."""
@@ -231,10 +247,7 @@ class Writer:
     def _publish_file(self, wanted: WantedFile, directory: int, incoming: int) -> None:
         path, temporary = wanted.path, wanted.name
         name = wanted.file_name
-        try:
-            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        except FileNotFoundError:
-            found = None
+        found = status_of(directory, name)
         if found is not None and stat.S_ISDIR(found.st_mode):
             if not remove_empty(name, directory):
                 self.report.blocked.append((path, A_DIRECTORY))
@@ -250,7 +263,7 @@ class Writer:
         if is_executable(wanted.entry) or (
             self._keeps_bit and _may_get_bit(found, temporary, incoming)
         ):
-            make_executable(temporary, dir_fd=incoming)
+            make_executable(temporary, incoming)
         try:
             os.rename(temporary, name, src_dir_fd=incoming, dst_dir_fd=directory)
         except OSError as error:

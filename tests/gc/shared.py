@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from lakecli.base.model import Commit
     from lakecli.base.progress import Progress
+    from lakecli.engine.runner import Runner
     from lakecli.repository.contract import Repository
 
 GRACE = timedelta(days=2)
@@ -123,6 +124,13 @@ class Shared:
             return report
         self.time.pass_by(LONG)
         return self.collect(repository)
+
+
+def advance(
+    repository: Repository, runner: Runner, options: GcOptions, *, progress: Progress = NO_PROGRESS
+) -> GcReport:
+    """Take one step without asking a person."""
+    return take(prepare(repository, runner, options), progress=progress)
 
 
 def upload(repository: Repository, path: bytes, contents: bytes, branch: str = "main") -> None:

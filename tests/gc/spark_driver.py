@@ -14,7 +14,8 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.engine.scratch import Scratch
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.gc.lease import SweepLease
-from lakecli.gc.run import GcOptions, advance
+from lakecli.gc.run import GcOptions
+from tests.gc.shared import advance
 from tests.support.crashes import Killer
 from tests.support.lakes import open_lake
 from tests.support.spark import CONF

@@ -10,12 +10,12 @@ import pytest
 
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.run import Action, GcOptions
 from lakecli.remote import gc_protocol
 from lakecli.remote.gc_protocol import Phase, read_state
 from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
-from tests.gc.shared import make_commit, push, read_all, upload
+from tests.gc.shared import advance, make_commit, push, read_all, upload
 from tests.support import crashes
 from tests.support.clones import Clones, machine
 from tests.support.lakes import START, Ticking

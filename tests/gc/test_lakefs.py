@@ -35,7 +35,7 @@ from lakecli.gc.policy import (
     Times,
     put_rules,
 )
-from lakecli.gc.run import Action, GcOptions, GcReport, advance, status, undo
+from lakecli.gc.run import Action, GcOptions, GcReport, status, undo
 from lakecli.gc.tasks import (
     LAKEFS_PART,
     ListingPart,
@@ -77,7 +77,7 @@ from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryBucket, MemoryStore
-from tests.gc.shared import GRACE, LONG, Time, make_commit, push
+from tests.gc.shared import GRACE, LONG, Time, advance, make_commit, push
 from tests.support.clones import machine
 from tests.support.lakefs_files import live_expected, live_objects
 from tests.support.lakefs_server import LakeFs

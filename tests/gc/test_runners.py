@@ -17,14 +17,14 @@ from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
 from lakecli.gc.known_refs import RefsWentBack
 from lakecli.gc.live_set import DigestSet
-from lakecli.gc.run import GcOptions, advance
+from lakecli.gc.run import GcOptions
 from lakecli.gc.state import total_of
 from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, RefsManifest, manifest_fields
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket
-from tests.gc.shared import LONG, Shared, push
+from tests.gc.shared import LONG, Shared, advance, push
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake, stage, through
 

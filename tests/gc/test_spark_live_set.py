@@ -43,12 +43,13 @@ from lakecli.gc.live_set import (
     read_digests,
     rows,
 )
-from lakecli.gc.run import Action, GcOptions, advance
+from lakecli.gc.run import Action, GcOptions
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.memory import MemoryStore
+from tests.gc.shared import advance
 from tests.gc.test_runners import let_lakefs_be_gone, make_history
 from tests.support.lakes import make_repository, open_lake, stage, through
 

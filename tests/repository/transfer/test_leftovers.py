@@ -10,9 +10,9 @@ import pytest
 from lakecli.engine.runner import LocalRunner
 from lakecli.fsck.check import fsck
 from lakecli.gc.policy import GcOptions
-from lakecli.gc.run import advance
 from lakecli.repository.upload import UploadOptions, deposit, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
+from tests.gc.shared import advance
 from tests.stores.local.test_leftovers import kill, make_old, start, temporaries
 
 if TYPE_CHECKING:
