@@ -36,6 +36,9 @@ from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
 
 _ROW: Final = b"run/"
+_MOST_TRIES: Final = 100
+_BETWEEN_TRIES: Final = 0.01
+"""How long to wait for processes that list runs, in seconds."""
 
 
 class Keep(StrEnum):
@@ -229,7 +232,7 @@ def iter_runs(repository: Repository) -> Iterator[JobRun]:
         rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
     for run in sorted(rows, key=lambda each: each.began):
         try:
-            with _locked(repository, run) as (found, _):
+            with _locked(repository, run, how=fcntl.LOCK_SH) as (found, _):
                 pass
         except LostRace:
             found = run._replace(is_running=True)
@@ -317,8 +320,9 @@ def _key(repository: Repository, run: JobRun) -> bytes:
 
 def _load(data: bytes) -> JobRun:
     fields = json.loads(data)
-    fields |= {name: tuple(fields[name]) for name in ("job", "checks")}
-    return JobRun(**fields | {"began": datetime.fromtimestamp(fields["began"], UTC)})
+    known = {name: fields[name] for name in JobRun._fields if name in fields}
+    known |= {name: tuple(fields[name]) for name in ("job", "checks")}
+    return JobRun(**known | {"began": datetime.fromtimestamp(fields["began"], UTC)})
 
 
 def _lock_path(repository: Repository, run: JobRun) -> Path:
@@ -327,7 +331,7 @@ def _lock_path(repository: Repository, run: JobRun) -> Path:
 
 @contextmanager
 def _locked(
-    repository: Repository, run: JobRun, *, is_new: bool = False
+    repository: Repository, run: JobRun, *, is_new: bool = False, how: int = fcntl.LOCK_EX
 ) -> Iterator[tuple[JobRun, int]]:
     """Lock a run during the block; yield its present state, and the descriptor of the lock.
 
@@ -335,6 +339,7 @@ def _locked(
         repository: the repository.
         run: the run as it was read.
         is_new: whether the run has no row yet.
+        how: ``LOCK_EX``, or ``LOCK_SH`` to see for a moment whether another process has the lock.
 
     Raises:
         LostRace: another process has the lock.
@@ -344,11 +349,17 @@ def _locked(
     make_private(path.parent)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            what = f"the run on {run.branch} is under way in another process"
-            raise LostRace(what, hint=f"see: `run list {repository.uri}`") from None
+        for _ in range(_MOST_TRIES):
+            if _try_lock(descriptor, how):
+                break
+            if not _try_lock(descriptor, fcntl.LOCK_SH):
+                what = f"the run on {run.branch} is under way in another process"
+                raise LostRace(what, hint=f"see: `run list {repository.uri}`")
+            # The lock is shared by processes that list runs; they release it at once.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            repository.lake.runtime.sleep(_BETWEEN_TRIES)
+        else:
+            raise LostRace(f"other processes look at the run on {run.branch}", hint="try again")
         with repository.lake.kv.read() as txn:
             row = txn.get(Table.META, _key(repository, run))
         if row is None and not is_new:
@@ -357,3 +368,11 @@ def _locked(
         yield run if row is None else _load(row), descriptor
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.errors import AlreadyExists, CheckFailed, DirtyBranch, LostRace, NotFound, Refused
+from lakecli.kv.local_store import Table
 from lakecli.repository import branch
 from lakecli.repository.check import TreeCheck
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.run import Keep, RunOptions, Stage, abort, find, iter_runs, resume, running
 from tests.support.clones import auto, here, make_commit, there
-from tests.support.lakes import checksums, read, stage
+from tests.support.lakes import checksums, read, stage, through
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
@@ -48,6 +53,36 @@ def test_a_run_publishes_what_it_staged(shared: Repository) -> None:
     assert here(shared) == there(shared)
     assert branches_of(shared) == ["main"]
     assert list(iter_runs(shared)) == []
+
+
+def test_processes_that_list_runs_do_not_disturb_each_other_or_an_end(shared: Repository) -> None:
+    with running(shared, MAIN._replace(keep=Keep.ALWAYS)) as job:
+        stage(shared, job.name, NEW)
+    (path,) = Path(os.fspath(shared.lake.home.store), "runs").iterdir()
+    with path.open("rb") as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        (found,) = iter_runs(shared)
+        assert not found.is_running
+        with pytest.raises(LostRace, match="other processes look at the run"):
+            abort(through(shared, sleep=lambda _: None), job.name)
+        waits: list[float] = []
+
+        def leave(seconds: float) -> None:
+            waits.append(seconds)
+            fcntl.flock(looker, fcntl.LOCK_UN)
+
+        abort(through(shared, sleep=leave), job.name)
+    assert len(waits) == 1
+    assert list(iter_runs(shared)) == []
+
+
+def test_a_run_of_a_newer_version_is_read(shared: Repository) -> None:
+    with running(shared, MAIN._replace(keep=Keep.ALWAYS)) as job:
+        stage(shared, job.name, NEW)
+    with shared.lake.kv.write() as txn:
+        ((key, row),) = txn.scan(Table.META, prefix=b"run/")
+        txn.put(Table.META, key, json.dumps(json.loads(row) | {"new": 1}).encode())
+    assert [each.branch for each in iter_runs(shared)] == [job.name]
 
 
 def test_no_new_data_is_a_success(shared: Repository) -> None:
