@@ -278,11 +278,15 @@ def need_policy(store: ObjectStore) -> None:
     """Prevent versions of lakecli that ignore rules about refs from writing; safe to repeat.
 
     Raises:
+        IntegrityError: the namespace's ``repository.json`` is not valid.
         LostRace: somebody else changed the description of the repository meanwhile.
     """
     data, version = store.get_versioned(layout.REPOSITORY, length=layout.MAX_REPOSITORY_SIZE + 1)
-    fields = parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
-    needs = fields.get("needs_write") or []
+    try:
+        fields = parse_json_object(data, max_size=layout.MAX_REPOSITORY_SIZE)
+        needs = _DESCRIPTION.read(fields)["needs_write"]
+    except (Unparsable, validation.Invalid) as error:
+        raise _damaged(store, error) from error
     if POLICY_NEED not in needs:
         body = json.dumps(fields | {"needs_write": [*needs, POLICY_NEED]}, indent=2).encode()
         store.put(layout.REPOSITORY, body + b"\n", stores.Match(version), stores.JSON)

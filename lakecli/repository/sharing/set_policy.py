@@ -8,6 +8,7 @@ interrupts this step, setting the same rules again completes it.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from heapq import nlargest
 from itertools import islice
 from typing import Final, NamedTuple
@@ -18,8 +19,16 @@ from lakecli.errors import Forbidden, LakeError, NothingToDo, Refused
 from lakecli.kv.operations import POLICY, Operation
 from lakecli.remote import policy as policies
 from lakecli.remote.policy import PolicyMoved, PolicyRecord, find_policy, look_at_policy
-from lakecli.remote.ref_records import RecordedMove, RemoteRef
-from lakecli.remote.refs import PARALLEL_READS, Intent, iter_moves, iter_refs, read_refs, stamp
+from lakecli.remote.ref_records import NotOurs, RecordedMove, RemoteRef
+from lakecli.remote.refs import (
+    PARALLEL_READS,
+    Intent,
+    ListedRef,
+    iter_moves,
+    iter_refs,
+    read_refs,
+    stamp,
+)
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable, need_policy
 from lakecli.repository.journal import operation_log
@@ -101,12 +110,20 @@ def set_policy(
 
 
 def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
-    """Write the number of the rules into each ref that one of the policies matches."""
+    """Write the number of the rules into each ref that one of the policies matches.
+
+    Malformed refs are left out: no move of them can be under way.
+    """
     store = repository.store
     refs = iter_refs(store)
     matched = [ref for ref in refs if any(each.matching(ref.name) for each in policies)]
+
+    def stamp_valid(ref: ListedRef) -> None:
+        with suppress(NotOurs):
+            stamp(store, ref.kind, ref.name, number)
+
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
-        list(pool.map(lambda each: stamp(store, each.kind, each.name, number), matched))
+        list(pool.map(stamp_valid, matched))
 
 
 def set_by_command(

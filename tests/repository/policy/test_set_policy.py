@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.layout import REPOSITORY
+from lakecli.base.layout import REPOSITORY, ref_key
 from lakecli.base.model import RefKind
-from lakecli.errors import AlreadyExists, Forbidden, NotFound, NothingToDo, Refused, UsageError
+from lakecli.errors import (
+    AlreadyExists,
+    Forbidden,
+    IntegrityError,
+    NotFound,
+    NothingToDo,
+    Refused,
+    UsageError,
+)
 from lakecli.remote.policy import PolicyMoved, iter_policies, read_policy
 from lakecli.remote.refs import find_ref
 from lakecli.repository import branch, branch_protect
-from lakecli.repository.handle.namespace import describe
+from lakecli.repository.handle.namespace import describe, need_policy
 from lakecli.repository.push import PushLease, PushOptions, push
 from lakecli.repository.sharing.set_policy import iter_refused, set_by_command, set_policy
 from lakecli.repository.undo.log import iter_log
 from lakecli.repository.undo.undo import redo, restore, undo
+from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, there
 
 if TYPE_CHECKING:
@@ -181,3 +190,27 @@ def test_a_setting_that_was_killed_is_completed_by_its_repetition(
     ref = find_ref(ada.store, RefKind.BRANCH, "main")
     assert ref is not None
     assert ref.policy == 1
+
+
+def test_a_malformed_ref_does_not_keep_rules_from_being_set(clones: tuple[Repository, ...]) -> None:
+    ada, _ = clones
+    ada.store.put(ref_key(RefKind.BRANCH, "broken"), b"{}", ANY)
+    rules = ONE.replace("'main'", "'*'").replace('"main"', '"*"')
+    assert "*" in rules
+    set_by_command(ada, rules, who=ADA)
+    ref = find_ref(ada.store, RefKind.BRANCH, "main")
+    assert ref is not None
+    assert ref.policy == 1
+    with pytest.raises(NothingToDo):
+        set_policy(ada, rules, who=ADA)
+    undo(ada, remote=True, committer=ADA)
+    assert documents(ada)[0] == ""
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"needs_write": "ab"}'])
+def test_a_malformed_description_is_named(clones: tuple[Repository, ...], body: bytes) -> None:
+    ada, _ = clones
+    ada.store.put(REPOSITORY, body, ANY)
+    with pytest.raises(IntegrityError, match="is not a repository description"):
+        need_policy(ada.store)
+    assert ada.store.get(REPOSITORY) == body
