@@ -393,6 +393,8 @@ class Ingest:
         """Hash a file, then send it to a bucket; the second reading is verified."""
         size = status.st_size
         sender = self._sender
+        if sender is not None and not sender.takes(size):
+            sender = None
         contents = None if sender is None else sender.read(file, size, digests)
         digest = contents.digest if contents else _hash(file, digests, self.workers, self._progress)
         if digests.are_expected():

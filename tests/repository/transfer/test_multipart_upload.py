@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.recorded import PIECE
-from lakecli.repository.transfer.ingest import Digests
+from lakecli.repository.transfer.ingest import SMALL, Digests
 from lakecli.repository.transfer.multipart_upload import (
     Section,
     SectionReader,
@@ -27,7 +28,7 @@ from lakecli.repository.transfer.multipart_upload import (
 )
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged
-from lakecli.repository.upload import UploadOptions, upload_file
+from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
 from lakecli.stores.contract import ANY
@@ -167,6 +168,18 @@ def test_without_uploads_in_parts_a_file_is_one_stream(
     assert len(tried) == 1
     assert progress.size == 4 * SIZE
     assert begun(repository) == []
+
+
+def test_a_stream_that_fits_into_a_part_is_one_request(
+    repository: Repository, store: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PATCHED, PART_SIZE)
+    data = os.urandom(SMALL + 1)
+    assert len(data) < PART_SIZE
+    options = UploadOptions()
+    entry = upload_stream(repository, "main", b"a", source=io.BytesIO(data), options=options)
+    assert store.get(entry.physical_address) == data
+    assert store.parts.sent == []
 
 
 def test_files_and_parts_share_one_limit(
