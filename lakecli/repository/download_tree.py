@@ -238,8 +238,8 @@ class _TreeDownload:
             if destinations.is_marker(name, entry.size):
                 if name and self._listed is None:
                     self._destination.make_directory(name[:-1])
-                return
-            self._write_unless_there(path, name, entry)
+            else:
+                self._write_unless_there(path, name, entry)
         except destinations.ENDS_ALL:
             raise
         except (destinations.UnwritableFile, *_OF_ONE_OBJECT) as error:

@@ -199,6 +199,14 @@ def test_paths_never_leave_the_destination(anywhere: Repository, tmp_path: Path)
     assert not (tmp_path / "escaped").exists()
 
 
+def test_directory_markers_count_as_progress(anywhere: Repository, tmp_path: Path) -> None:
+    put(anywhere, {b"t/a/": b"", b"t/a/b": b"b"})
+    progress = RecordedProgress()
+    options = DownloadOptions(progress=progress)
+    download_tree(anywhere, "main", b"t", target=tmp_path / "t", options=options)
+    assert progress.items == sum(items for items, _ in progress.expected) == 2
+
+
 def test_directory_markers_become_directories(anywhere: Repository, tmp_path: Path) -> None:
     put(anywhere, {b"t/": b"", b"t/dir/": b"", b"t/both": b"1", b"t/both/below": b"2"})
     report = download_tree(anywhere, "main", b"t", target=tmp_path / "t")
