@@ -138,13 +138,14 @@ def find_operation(repository: Repository, prefix: str) -> LoggedOperation:
         raise UsageError(f"not the ID of an operation: {prefix!r}", hint=f"see them: {see}")
     with repository.lake.kv.read() as txn:
         found = list(islice(log.iter_ids(txn, repository.key, wanted), _MAX_CANDIDATES))
-        if len(found) > 1:
-            lines = "\n".join(f"  {each.hex()}" for each in found)
-            hint = f"type more of one of them:\n{lines}"
-            raise NotFound(f"several operations begin with {prefix!r}", hint=hint)
-        for logged in iter_logged(txn, repository):
-            if logged.operation.id in found:
-                return logged
+        logged = (each for each in iter_logged(txn, repository) if each.operation.id in found)
+        matching = list(islice(logged, len(found)))  # expired operations are not among them
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        lines = "\n".join(sorted(f"  {each.operation.hex_id}" for each in matching))
+        hint = f"type more of one of them:\n{lines}"
+        raise NotFound(f"several operations begin with {prefix!r}", hint=hint)
     hint = f"operations are kept for {KEPT_FOR.days} days; list them: {see}"
     raise NotFound(f"no operation {prefix} in {repository.uri}", hint=hint)
 

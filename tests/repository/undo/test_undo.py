@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from itertools import count
 from random import Random
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -424,6 +425,20 @@ class TestExpiry:
                     ask(repository, first)
                 assert "30 days" in (caught.value.hint or "")
             assert tag.show(repository, "v1") == made
+
+    def test_an_expired_operation_does_not_make_an_id_ambiguous(self, tmp_path: Path) -> None:
+        clock, numbers = Ticking(), count()
+        with open_lake(
+            tmp_path, clock=clock, new_id=lambda: b"\x11" * 8 + next(numbers).to_bytes(8)
+        ) as lake:
+            repository = make_repository(lake, tmp_path)
+            tag.create(repository, "v1", "main")
+            clock.present += KEPT_FOR - timedelta(hours=1)
+            tag.create(repository, "v2", "main")
+            with pytest.raises(NotFound, match="several operations"):
+                find_operation(repository, "1111")
+            clock.present += timedelta(hours=2)
+            assert find_operation(repository, "1111").operation.refs[0].name == "v2"
 
     def test_redo_data_is_kept_as_long_as_the_undo(self, tmp_path: Path) -> None:
         clock = Ticking()
