@@ -363,7 +363,7 @@ def _load(repository: bytes, data: bytes) -> Operation:
             sequence=fields["sequence"],
             parts=fields.get("parts", 0),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise malformed("an operation in the local store is malformed") from error
 
 

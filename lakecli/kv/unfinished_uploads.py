@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.store_errors import malformed
 
 _UPLOAD: Final = b"u"
 _LOOKED: Final = b"l"
@@ -76,6 +77,9 @@ def set_looked_at(txn: WriteTransaction, repository: bytes, now: datetime) -> No
 
 
 def _load(digest: str, value: bytes) -> UnfinishedTransfer:
-    fields = json.loads(value)
-    started_at = datetime.fromtimestamp(fields["started_at"], UTC)
-    return UnfinishedTransfer(digest, fields["upload"], fields["part_size"], started_at)
+    try:
+        fields = json.loads(value)
+        started_at = datetime.fromtimestamp(fields["started_at"], UTC)
+        return UnfinishedTransfer(digest, fields["upload"], fields["part_size"], started_at)
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
+        raise malformed("an unfinished upload in the local store is malformed") from error

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,9 @@ from lakecli.kv.local_store import (
 )
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from tests.support.stores import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REPOSITORY = b"r" * 16
 TOKEN = b"t" * 16
@@ -76,11 +81,18 @@ def test_a_missing_operation_is_not_found(store: LocalStore) -> None:
             operations.get(txn, REPOSITORY, b"x" * 16)
 
 
-def test_a_damaged_operation(store: LocalStore) -> None:
+def with_a_late_time(row: bytes) -> bytes:
+    return re.sub(rb'("at": ?)\d+', rb"\g<1>1" + b"0" * 20, row)
+
+
+@pytest.mark.parametrize("change", [lambda _: b"{}", with_a_late_time])
+def test_a_damaged_operation(store: LocalStore, change: Callable[[bytes], bytes]) -> None:
     with scratch(store) as txn:
         operations.append(txn, make(1))
-        (key, _), *_ = txn.scan(Table.OPERATIONS, prefix=b"s")
-        txn.put(Table.OPERATIONS, key, b"{}")
+        (key, row), *_ = txn.scan(Table.OPERATIONS, prefix=b"s")
+        damaged = change(row)
+        assert damaged != row
+        txn.put(Table.OPERATIONS, key, damaged)
         with pytest.raises(IntegrityError, match="malformed"):
             operations.get(txn, REPOSITORY, make(1).id)
 

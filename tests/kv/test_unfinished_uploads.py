@@ -3,7 +3,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
+from lakecli.errors import IntegrityError
 from lakecli.kv import unfinished_uploads
+from lakecli.kv.local_store import Table
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -33,3 +37,17 @@ def test_uploads_of_one_repository(store: LocalStore) -> None:
         unfinished_uploads.delete_transfer(txn, ONE, "ab" * 32)
         unfinished_uploads.delete_transfer(txn, ONE, "ab" * 32)
         assert list(unfinished_uploads.iter_transfers(txn, ONE)) == [second]
+
+
+@pytest.mark.parametrize(
+    "row", [b"{}", b"[", b'{"upload": "u", "part_size": 1, "started_at": 1e20}']
+)
+def test_a_damaged_upload(store: LocalStore, row: bytes) -> None:
+    with scratch(store) as txn:
+        unfinished_uploads.put_transfer(
+            txn, ONE, unfinished_uploads.UnfinishedTransfer("ab" * 32, "u", 1, AT)
+        )
+        ((key, _),) = txn.scan(Table.TRANSFERS)
+        txn.put(Table.TRANSFERS, key, row)
+        with pytest.raises(IntegrityError, match="malformed"):
+            unfinished_uploads.find_transfer(txn, ONE, "ab" * 32)
