@@ -493,10 +493,14 @@ class _WalkedFiles:
         self._options = options
         self.takes = options.selection.takes
         self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - closed by `close`
-        for path, relative, problem in files_of(source, None, options):
-            line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
-            with temporary_space():
-                self._file.write(line + "\n")
+        try:
+            for path, relative, problem in files_of(source, None, options):
+                line = json.dumps([os.fsdecode(path), os.fsdecode(relative), problem])
+                with temporary_space():
+                    self._file.write(line + "\n")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Delete the temporary file."""

@@ -27,6 +27,7 @@ from lakecli.base.model import NAMED_KINDS
 from lakecli.base.parsing import MAX_SIZE, Unparsable, parse_json
 from lakecli.base.validation import Invalid, Record, choice, identifier, list_of, nullable, text
 from lakecli.repository.contract import Repository
+from lakecli.stores.local.files import write_all
 
 _POSITION: Final = nullable(identifier(CommitId))
 _MOVED: Final = Record(
@@ -68,7 +69,7 @@ class OwedAnswer:
 
     def write(self, moved: Sequence[Mapping[str, object]]) -> None:
         """Write the moved refs to the file, and make the file durable."""
-        os.write(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
+        write_all(self._descriptor, json.dumps({"moved": list(moved)}).encode("ascii"))
         os.fsync(self._descriptor)
         sync_directory(os.path.dirname(self._path))
 
