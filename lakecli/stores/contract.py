@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
-from lakecli.base.model import CONTENT_CODINGS
+from lakecli.base.model import CONTENT_CODINGS, NO_METADATA
 from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -87,9 +87,6 @@ Condition = AnyVersion | Absent | Match
 
 ANY: Final = AnyVersion()
 ABSENT: Final = Absent()
-
-NO_METADATA: Final[Mapping[str, str]] = {}
-"""An empty mapping that is never changed; unlike a `MappingProxyType` it can be pickled."""
 
 
 class ObjectInfo(NamedTuple):

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO, TypeVar
 
 import google_crc32c
 
+from lakecli.base.model import NO_METADATA
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
-from lakecli.stores.contract import ANY, NO_METADATA, Condition, Version
+from lakecli.stores.contract import ANY, Condition, Version
 from lakecli.stores.responses import required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
