@@ -71,7 +71,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return a function that tells from a path's last component if any pattern can match."""
+    """Return a function that tells from a path's last component whether any pattern can match."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 
