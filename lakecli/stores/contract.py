@@ -318,7 +318,7 @@ class Guard(Protocol):
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Protect objects; return the sizes of those that exist, by key.
+        """Protect objects; return the sizes of the existing objects, by key.
 
         Return ``None`` without checking anything if garbage collection has never run.
         """

@@ -10,8 +10,8 @@ committed; the block 0 of an aborted upload has two bytes.
 - Committing or writing a blob deletes its other blocks, so all other uploads of the blob are lost.
   An upload that began after the object was written is not listed, because the object hides its
   blocks.
-- The names of a blob's blocks must all have the same length, so these names are as long as those of
-  `AzureClient.write_stream`.
+- The names of a blob's blocks must all have the same length, so the names of an upload's blocks are
+  as long as the names in `AzureClient.write_stream`.
 """
 
 import re

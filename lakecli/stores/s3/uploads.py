@@ -65,8 +65,8 @@ class S3Uploads:
 
         Args:
             source: a mapping with the names ``Bucket`` and ``Key`` of the original.
-            arguments: attributes of the copy as SDK arguments; if empty, the copy gets those of
-                `source`.
+            arguments: attributes of the copy as SDK arguments; if empty, the copy gets the
+                attributes of `source`.
             payer: further arguments if the requester pays for reading `source`.
         """
         from botocore.exceptions import ClientError
