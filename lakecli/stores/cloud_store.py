@@ -155,7 +155,11 @@ class CloudStore(
     def translated(
         self, key: str | None = None, *, may_be_absent: bool = False
     ) -> AbstractContextManager[str]:
-        """Convert errors about an object (no `key`: the bucket), and yield its full name."""
+        """Convert the errors of a block about an object, and yield the object's full name.
+
+        Args:
+            key: key of the object; ``None``: the block is about the bucket, and the name is ``""``.
+        """
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)
 
