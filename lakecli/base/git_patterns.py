@@ -200,10 +200,9 @@ def _regex(tokens: list[bytes]) -> bytes:
         else:
             pieces[-1] += token
     first, *rest = pieces
-    regex = first
-    if rest:
-        regex += b"".join(b"(?>.*?%b)" % each for each in rest[:-1] if each) + b".*" + rest[-1]
-    return regex
+    if not rest:
+        return first
+    return first + b"".join(b"(?>.*?%b)" % each for each in rest[:-1] if each) + b".*" + rest[-1]
 
 
 def _class(text: bytes, at: int) -> tuple[bytes, int]:
