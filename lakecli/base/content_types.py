@@ -1,8 +1,9 @@
 """Content types by file name suffix, from the fixed table ``mime.types`` in this directory.
 
 The table of the operating system is not used, because a file must get the same content type, and
-so the same identity, on every machine. If the table changes, files with that suffix get another
-identity at their next upload: add suffixes only for new formats, and never change an existing one.
+so the same identity, on every machine. If the content type of a suffix changes, the next upload of
+a file with this suffix gives the file another identity. So add suffixes only for new formats, and
+never change the content type of an existing suffix.
 """
 
 import os

@@ -71,7 +71,7 @@ class Pattern(NamedTuple):
 
 
 def names_of(patterns: Iterable[Pattern]) -> Callable[[bytes], object]:
-    """Return a function that tells from a path's last component if any pattern can match."""
+    """Return a function that tells from a path's last component whether any pattern can match."""
     names = dict.fromkeys(each.name for each in patterns)
     return re.compile(b"|".join(names) or b"(?!)", re.DOTALL).fullmatch
 
@@ -200,10 +200,9 @@ def _regex(tokens: list[bytes]) -> bytes:
         else:
             pieces[-1] += token
     first, *rest = pieces
-    regex = first
-    if rest:
-        regex += b"".join(b"(?>.*?%b)" % each for each in rest[:-1] if each) + b".*" + rest[-1]
-    return regex
+    if not rest:
+        return first
+    return first + b"".join(b"(?>.*?%b)" % each for each in rest[:-1] if each) + b".*" + rest[-1]
 
 
 def _class(text: bytes, at: int) -> tuple[bytes, int]:

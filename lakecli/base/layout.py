@@ -130,7 +130,7 @@ This is the tree parameter of a repository; see `lakecli.committed.splitter`.
 """
 
 MAX_SEQUENCE: Final = 10**15
-"""The highest sequence number of a move; keys have 16 digits for it."""
+"""The highest sequence number of a move; a key has 16 digits for the number."""
 
 _FOLDERS = {RefKind.BRANCH: "branches", RefKind.TAG: "tags"}
 _KINDS = {folder: kind for kind, folder in _FOLDERS.items()}
@@ -265,10 +265,11 @@ _EMPTY_SUBJECT: Final = "empty"
 
 
 def attestation_prefix(subject: str) -> str:
-    """Return the prefix of the statements about a tree, or about the entries below a prefix.
+    """Return the key prefix of the statements about a tree, or about entries below a path prefix.
 
     Args:
-        subject: a metarange ID, ``""`` for the empty tree; or a digest of entries.
+        subject: the metarange ID of the tree, ``""`` for the empty tree; or the digest of the
+            entries below a path prefix.
     """
     return f"{ATTESTATIONS}{MetarangeId(subject) or _EMPTY_SUBJECT}/"
 

@@ -32,7 +32,7 @@ class Demand(StrEnum):
 
 
 YES: Final = "true"
-"""The value of a `Demand` that is switched on, if it takes no other value."""
+"""The value that turns on a `Demand` that can only be on or off."""
 
 
 class Account(NamedTuple):
@@ -47,7 +47,8 @@ class Account(NamedTuple):
         endpoint: URL of an S3 server; ``""``: the URL in the profile or the environment.
         region: region of the buckets; ``""``: each bucket's own region.
         timeout: longest wait, in seconds, for the start of a response body or for its next piece.
-        min_rate: lowest rate of a body in bytes per second; see `lakecli.stores.answer_limits`.
+        min_rate: lowest rate at which the body of a response may arrive, in bytes per second; see
+            `lakecli.stores.answer_limits`.
         demands: one tuple for each requirement of a bucket: the name of a `Demand`, the URI of the
             bucket (``""``: every bucket), and the value.
     """
@@ -83,7 +84,10 @@ CLIENT_METADATA_PREFIX = "::lakefs::"
 """Prefix of metadata keys that clients set; they are not part of an entry's identity."""
 
 MAX_FILE_TIME = (2**63 - 1) // 1_000_000_000
-"""Limit of a file's time in seconds since (or before) 1970: its nanoseconds must fit in 64 bits."""
+"""The latest time of a file, in seconds since 1970; the earliest time is as long before 1970.
+
+In nanoseconds, the time must fit in a signed number of 64 bits.
+"""
 
 _MAX_TIME_DIGITS = 20
 
@@ -117,7 +121,7 @@ class Entry(NamedTuple):
         physical_address: relative to the storage namespace (``data/…``), or a full URI.
         size: size of the object in bytes.
         checksum: BLAKE3 in 64 hex digits for objects that lakecli uploaded, else the store's ETag.
-        modified_at: the time of the upload, whole seconds.
+        modified_at: the time of the upload, in whole seconds.
         content_type: MIME type; may be empty.
         metadata: user metadata, ``::lakefs::`` keys included.
     """
@@ -171,8 +175,8 @@ class Commit(NamedTuple):
         committer: name and e-mail address of the committer; may be empty.
         created_at: time of the commit, in whole seconds.
         generation: one more than the largest generation of the parents; 1 without parents.
-        nanoseconds: the fraction of a second of `created_at`, in commits that lakeFS made; the
-            order of the log depends on it.
+        nanoseconds: the nanoseconds after `created_at`, in commits that lakeFS made; the order of
+            the log depends on them.
         version: 1; 0 in commits of old lakeFS servers, which recorded the first parent last.
     """
 

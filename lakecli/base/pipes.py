@@ -1,4 +1,4 @@
-"""Paths of pipes: ``/dev/stdin``, ``<(…)`` and ``>(…)`` of a shell, named pipes.
+"""Recognises and opens pipes by path: ``/dev/stdin``, a shell's ``<(…)`` and ``>(…)``, named pipes.
 
 A path such as ``/dev/stdout`` or ``/dev/fd/63`` names an open descriptor. The descriptor may refer
 to a regular file: if the shell opened that file for appending, lakecli appends to it and never
@@ -71,7 +71,7 @@ def _opened(path: StrPath) -> StrPath | int:
     descriptor = descriptor_of(path)
     if descriptor is None:
         return path
-    # Descriptors that lakecli opened itself, such as that of its database, are not inheritable.
+    # Descriptors that lakecli opened itself, such as the one of its database, are not inheritable.
     with suppress(OSError, OverflowError):
         if os.get_inheritable(descriptor):
             return os.dup(descriptor)

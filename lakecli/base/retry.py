@@ -64,8 +64,10 @@ SWEEPS: Final = RetryPolicy(attempts=1_000, first_delay=1.0, longest_delay=10.0,
 """For waiting until a sweep of garbage collection ends."""
 
 DRIVERS: Final = RetryPolicy(attempts=4, first_delay=2.0)
-"""For a step of Spark's driver, on top of the retries of its requests; Spark tries tasks as
-often."""
+"""For a step of Spark's driver, in addition to the retries of the step's requests.
+
+The number of attempts is Spark's own default for tasks.
+"""
 
 COPIES: Final = RetryPolicy(attempts=1_000, longest_delay=4.0, time_limit=600.0)
 """For waiting until the store has finished a copy."""
@@ -104,7 +106,7 @@ class Retries(NamedTuple):
                 return
 
     def call(self, attempt: Callable[[], T]) -> T:
-        """Call `attempt` until the store can be reached, and return its result.
+        """Call `attempt` until it succeeds in reaching the store, and return its result.
 
         Raises:
             Unreachable: the last attempt failed too, or two attempts in a row were too slow.

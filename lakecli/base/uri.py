@@ -37,7 +37,8 @@ class LakeUri(NamedTuple):
     Attributes:
         repository: a repository's name, or its storage namespace if it is read without a clone.
         ref: a ref expression as typed, or ``None`` if the URI has none.
-        path: ``None`` if the URI has none; ``b""`` for ``lakefs://r/main/``.
+        path: the path of an object or a prefix; ``None`` if the URI has none, and ``b""`` for
+            ``lakefs://r/main/``.
     """
 
     repository: str
@@ -46,7 +47,7 @@ class LakeUri(NamedTuple):
 
     @property
     def namespace(self) -> str | None:
-        """The storage namespace, if the repository is read without a clone."""
+        """The storage namespace if the repository is read without a clone, else ``None``."""
         return self.repository if "/" in self.repository else None
 
     def __str__(self) -> str:
@@ -68,7 +69,7 @@ def is_namespace(text: str) -> bool:
 
 
 def without_scheme(text: str) -> str:
-    """Return a URI without a ``lakefs://`` that precedes the URI of a namespace."""
+    """Remove ``lakefs://`` in front of the URI of a namespace; return any other text unchanged."""
     rest = text.removeprefix(SCHEME)
     return rest if is_namespace(rest) and not rest.startswith("/") else text
 

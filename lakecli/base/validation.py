@@ -88,10 +88,8 @@ class Record:
                 continue
             try:
                 values[name] = field.check(found[name])
-            except Invalid as error:
+            except (Invalid, MalformedId) as error:
                 raise Invalid(f"{name}: {error}") from None
-            except MalformedId as error:
-                raise Invalid(f"{name}: {error.message}") from None
         return values
 
     def unknown(self, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """lakecli's home on a machine: its directories, and reading and editing the configuration file.
 
-The directories are those that the package platformdirs returns. platformdirs itself is not used,
-because its import would noticeably delay every command. The size of the configuration file is
+The directories are the same as in the package platformdirs, which is not used itself because its
+import would noticeably delay every command. The size of the configuration file is
 limited. Changes are made with tomlkit, which keeps comments.
 """
 

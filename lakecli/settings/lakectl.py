@@ -59,7 +59,7 @@ def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
     if text is None:
         return LakectlFile({}, ())
     try:
-        found = dict(_flatten(parse_yaml(text), ""))
+        found = dict(_flatten(parse_yaml(text)))
     except Unparsable as error:
         raise UsageError(f"malformed {what} in {path}: {error}") from None
     taken = {key.lakectl: key.name for key in KEYS if key.lakectl}
@@ -67,14 +67,14 @@ def read_lakectl_file(path: StrPath, *, required: bool) -> LakectlFile:
     return LakectlFile(values, tuple(name for name in found if name not in taken))
 
 
-def _flatten(table: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
+def _flatten(table: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
     """Yield the dotted name and the value of each key; a value that is not text is ``""``.
 
     Raises:
         Unparsable: there are too many keys.
     """
     count = 0
-    todo: list[tuple[str, Any]] = [(prefix, table)]
+    todo: list[tuple[str, Any]] = [("", table)]
     while todo:
         name, value = todo.pop()
         count += 1

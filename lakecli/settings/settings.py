@@ -92,10 +92,8 @@ class Settings:
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield all settings in the order of `KEYS`, then the settings of single repositories."""
-        yield from (self.find(key.name) for key in keys.KEYS)
-        for name in sorted(self._file_values):
-            if name not in keys.BY_NAME:
-                yield self.find(name)
+        yield from map(self.find, keys.BY_NAME)
+        yield from map(self.find, sorted(self._file_values.keys() - keys.BY_NAME.keys()))
 
     @cached_property
     def _lakectl_values(self) -> Mapping[str, str]:

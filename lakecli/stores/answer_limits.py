@@ -129,7 +129,7 @@ def bounded(kind: Any, limits: AnswerLimits) -> Any:  # noqa: ANN401 - of any cl
 
 
 class _BoundedSocket:
-    """A connected socket that enforces limits; all other attributes are those of `sock`."""
+    """A connected socket that enforces limits, and forwards all other attributes to `sock`."""
 
     def __init__(self, sock: Any, limits: AnswerLimits, server: str = "") -> None:  # noqa: ANN401 - of any client
         self._sock = sock

@@ -22,7 +22,7 @@ _RANGES: Final = ("x-ms-range", "range")
 
 
 CONNECTIONS: Final = 32
-"""Number of connections in a session's pool; further ones are closed after their use."""
+"""Number of connections that a session keeps open; any other connection is closed after its use."""
 
 
 def bound_answers(
@@ -59,7 +59,7 @@ def _bound(connections: PoolManager, limits: AnswerLimits) -> None:
 
 
 class _BoundedBody:
-    """A response body of limited length; all other attributes are those of `raw`.
+    """A response body of limited length that forwards all other attributes to `raw`.
 
     Args:
         error: a function that returns the error for a longer body; ``None``: truncate the body.

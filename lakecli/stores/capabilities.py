@@ -177,8 +177,8 @@ class VersionedStore(ObjectStore, Protocol):
     def at_version(self, version_id: str) -> ObjectStore:
         """Return a store whose methods get, open, head and presign use a version of an object.
 
-        They raise `ObjectNotFound` if the key or the version does not exist. The other methods are
-        not for such a store; see `lakecli.stores.read_only.at_version`.
+        These methods raise `ObjectNotFound` if the key or the version does not exist. Do not call
+        the other methods: `lakecli.stores.read_only.at_version` returns a store that refuses them.
         """
 
 

@@ -54,7 +54,7 @@ class SdkClient(Protocol):
 
 
 BUCKET_EXISTS: Final = "the bucket exists"
-"""What a store has learned once it found the bucket."""
+"""The fact that a store remembers after it has found its bucket, so that it checks only once."""
 
 T = TypeVar("T")
 Client = TypeVar("Client", bound=SdkClient)
@@ -72,7 +72,8 @@ class CloudStore(
 ):
     """A namespace in a bucket of a cloud; nothing is loaded or requested before the first call.
 
-    Keys are relative to the namespace; `full` returns the full name, which is that in the bucket.
+    Keys are relative to the namespace; `full` returns the full name of an object, which is its name
+    in the bucket.
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
@@ -154,7 +155,11 @@ class CloudStore(
     def translated(
         self, key: str | None = None, *, may_be_absent: bool = False
     ) -> AbstractContextManager[str]:
-        """Convert errors about an object (no `key`: the bucket), and yield its full name."""
+        """Convert the errors of a block about an object, and yield the object's full name.
+
+        Args:
+            key: key of the object; ``None``: the block is about the bucket, and the name is ``""``.
+        """
         full = "" if key is None else self.full(key)
         return self.translator.translated(full, may_be_absent=may_be_absent)
 
@@ -245,7 +250,7 @@ class CloudStore(
 
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
-    """A namespace in a cloud that accepts a version as the condition of any request: not S3.
+    """A namespace in a cloud other than S3, where any request accepts a version as its condition.
 
     Attributes:
         attempts: largest number of attempts for each request that may be repeated.

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol
 
-from lakecli.base.model import CONTENT_CODINGS
+from lakecli.base.model import CONTENT_CODINGS, NO_METADATA
 from lakecli.errors import IntegrityError, LostRace, NotFound, PermissionDenied, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -87,9 +87,6 @@ Condition = AnyVersion | Absent | Match
 
 ANY: Final = AnyVersion()
 ABSENT: Final = Absent()
-
-NO_METADATA: Final[Mapping[str, str]] = {}
-"""An empty mapping that is never changed; unlike a `MappingProxyType` it can be pickled."""
 
 
 class ObjectInfo(NamedTuple):
@@ -321,7 +318,7 @@ class Guard(Protocol):
         """
 
     def claim(self, keys: Collection[str]) -> Mapping[str, int] | None:
-        """Protect objects; return the sizes of those that exist, by key.
+        """Protect objects; return the sizes of the existing objects, by key.
 
         Return ``None`` without checking anything if garbage collection has never run.
         """

@@ -1,7 +1,7 @@
 """Someone else's namespace, combined with a directory on this machine that receives all writes.
 
 An object is read from the directory if it exists there, else from the namespace. So a user can
-commit on top of a namespace without writing to it.
+commit on top of a namespace without writing to the namespace.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,8 @@ class OverlayStore:
     """Two namespaces that are read as one.
 
     Args:
-        upper: the namespace for all writes; its objects hide those of `lower` with the same keys.
+        upper: the namespace for all writes; an object of `upper` hides an object of `lower` with
+            the same key.
         lower: the namespace that is only read, never written.
     """
 

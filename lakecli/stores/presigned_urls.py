@@ -72,8 +72,8 @@ class PresignRequest(NamedTuple):
             a PUT, the content type that the request must send.
         file_name: file name that a GET suggests to browsers (``Content-Disposition``).
         attachment: whether browsers save the object instead of showing it.
-        may_be_unsigned: whether the store may leave a slow signature to the caller; see
-            `PresignedUrl.unsigned`.
+        may_be_unsigned: whether the store may return an unsigned URL and leave signing, which may
+            be slow, to the caller; see `PresignedUrl.unsigned`.
         max_size: largest number of bytes that a PUT may send. A store with a lower limit of its own
             may ignore this limit; a store that cannot enforce it raises `Unsupported`.
         content_encoding: for a GET, the Content-Encoding of the response, instead of the object's
@@ -107,7 +107,7 @@ class V4(NamedTuple):
     """A variant of V4 signing, Amazon's or Google's, and who signs.
 
     Attributes:
-        name: access key ID, or e-mail address of the account, that signs.
+        name: the access key ID, or the e-mail address of the account, with which to sign.
         region: region of the bucket.
     """
 

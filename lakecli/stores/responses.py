@@ -1,9 +1,9 @@
 """Checks a store's responses before they are used, logs them, and records the store's date.
 
 A response may come from a proxy, a login page, or another program at the store's address, and an
-attacker may have written the records in it. So this module checks each text that becomes part of a
-URL, a host, a header or a path against a grammar, and limits the size of bodies. A page that is not
-a listing is an error, not an empty listing.
+attacker may have written the texts in the response. So this module checks each text that becomes
+part of a URL, a host, a header or a path against a grammar, and limits the size of bodies. A page
+that is not a listing is an error, not an empty listing.
 
 Each response is logged in one debug message, without secrets. The ``Date`` headers of responses
 show a store's clock without an extra request.

@@ -261,7 +261,7 @@ class AzureClient:
         return [
             (name, answer.status_code, answer.headers.get("x-ms-error-code", ""))
             for name, answer in zip(names, answers, strict=True)
-            if answer.status_code >= 400  # noqa: PLR2004 - where errors begin
+            if answer.status_code >= HTTPStatus.BAD_REQUEST
         ]
 
     def touch(self, name: str) -> None:

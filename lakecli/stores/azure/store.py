@@ -4,8 +4,9 @@ Built on azure-storage-blob and azure-identity, which the first request loads. C
 endpoint come from the variables of Azure's own tools; see `credentials`. A version is an ETag
 without its quotes.
 
-Conditional writes are sent once: a retry could fail because the first attempt succeeded. So the
-callers read the object back. The SDK retries every other request.
+Conditional writes are sent once: a retry could fail because the first attempt succeeded. So if the
+outcome of a write is unknown, the caller reads the object back. The SDK retries every other
+request.
 
 Azure lacks three features. Some names are impossible; see `names`. Reading from the end requires a
 request for the size first. Listing after a key lists the names before the key, too, and skips them.
@@ -54,7 +55,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
-        access: how slowly servers may answer, and what buckets require.
+        access: the limits for slow servers, and the requirements of buckets.
     """
 
     cloud = "Azure"

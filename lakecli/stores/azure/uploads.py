@@ -10,8 +10,8 @@ committed; the block 0 of an aborted upload has two bytes.
 - Committing or writing a blob deletes its other blocks, so all other uploads of the blob are lost.
   An upload that began after the object was written is not listed, because the object hides its
   blocks.
-- The names of a blob's blocks must all have the same length, so these names are as long as those of
-  `AzureClient.write_stream`.
+- The names of a blob's blocks must all have the same length, so the names of an upload's blocks are
+  as long as the names in `AzureClient.write_stream`.
 """
 
 import re
@@ -62,7 +62,7 @@ class AzureUploads:
         del by_urls  # any block may come without a checksum
         with self._store.translated(key) as full:
             upload = f"{uuid4().hex[:16]}{self._now():08x}"
-            self._stage(full, upload, _MARK, _ALIVE)
+            self._mark(full, upload, _ALIVE)
         return UploadId(upload)
 
     def put_part(
@@ -118,7 +118,7 @@ class AzureUploads:
         """Abort an upload; its parts stay for a week, but are no longer found."""
         with suppress(UploadNotFound), self._store.translated(key) as full:
             self._find(key, upload)
-            self._stage(full, upload, _MARK, _DROPPED)
+            self._mark(full, upload, _DROPPED)
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads under `prefix` whose keys have no object yet, a page at a time.
@@ -157,9 +157,9 @@ class AzureUploads:
                     found.append(_Block(upload, times[0], int(number), times[1], *block))
         return found
 
-    def _stage(self, full: str, upload: str, number: int, body: bytes) -> None:
+    def _mark(self, full: str, upload: str, body: bytes) -> None:
         # Block 0 always has the same name, so that a later block 0 replaces it.
-        self._store.sdk().stage(full, block_name(upload, number, 0), body, len(body))
+        self._store.sdk().stage(full, block_name(upload, _MARK, 0), body, len(body))
 
     def _now(self) -> int:
         """Return the store's time in unix seconds, from its last response or a new request."""

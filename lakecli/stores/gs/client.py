@@ -1,7 +1,8 @@
 """The requests of Google Cloud Storage's SDK; importing this module loads the SDK.
 
-Conditions always have a generation as a number: for the SDK, ``None`` means "no condition". The SDK
-also reports ``None`` after a download if a proxy removed the header.
+A condition always has a generation as a number: for the SDK, the generation ``None`` means "no
+condition". The SDK also reports the generation ``None`` after a download if a proxy has removed the
+header that contains the generation.
 """
 
 import re

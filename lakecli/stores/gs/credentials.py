@@ -120,7 +120,7 @@ def signer_of(credentials: Any, request: Callable[[], Any]) -> Signer:  # noqa: 
     """Return a signer for the SDK's credentials, with their own key or else through Google's IAM.
 
     Raises:
-        Unsupported: the credentials are those of a user, and a user cannot sign.
+        Unsupported: the credentials belong to a user, and only service accounts can sign.
     """
     from google.auth.credentials import Signing
     from google.oauth2.service_account import Credentials as KeyCredentials
@@ -250,7 +250,7 @@ class GsLogin:
         """Return a signer that uses the service account's own key, or else Google's IAM.
 
         Raises:
-            Unsupported: the credentials are those of a user, and a user cannot sign.
+            Unsupported: the credentials belong to a user, and only service accounts can sign.
         """
         with self._lock:
             if self._signer is None:

@@ -3,8 +3,9 @@
 Built on google-cloud-storage, which the first request loads. The SDK determines credentials,
 endpoint, proxies and certificates; see `credentials`. A version is a generation.
 
-Conditional writes are sent once: a retry could fail because the first attempt succeeded. So the
-callers read the object back. Every other request is retried by the policy `retry.REQUESTS`.
+Conditional writes are sent once: a retry could fail because the first attempt succeeded. So if the
+outcome of a write is unknown, the caller reads the object back. Every other request is retried
+by the policy `retry.REQUESTS`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
 
     Args:
         prefix: prefix of every key, without a trailing slash; may be empty.
-        access: how slowly servers may answer, and what buckets require.
+        access: the limits for slow servers, and the requirements of buckets.
     """
 
     cloud = "Google Cloud Storage"
@@ -200,7 +201,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         """Sign a URL: offline with a service account's key, otherwise by Google's IAM.
 
         Raises:
-            Unsupported: the credentials are those of a user, and a user cannot sign.
+            Unsupported: the credentials belong to a user, and only service accounts can sign.
         """
         if self.translator.anonymous:
             path = f"{self.bucket}/{quoted_path(self.full(key))}"

@@ -20,7 +20,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
-from lakecli.base.directories import make_durable
+from lakecli.base.directories import PRIVATE, make_durable
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.errors import LakeError, Refused, Unreachable, Unsupported, UsageError
 from lakecli.stores.contract import BucketNotFound, NotAllowed, key_bytes
@@ -75,7 +75,7 @@ class RootDirectory:
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int]) -> None:
         self.root = root
-        self._clock_ns = clock_ns
+        self.clock_ns = clock_ns
         self._series = f"{clock_ns():x}-{os.getpid():x}"
         self._numbers = itertools.count()
 
@@ -132,10 +132,9 @@ class RootDirectory:
         Raises:
             BucketNotFound: a file has the name of the root or of a parent.
         """
-        with self.translated("the root"):
-            with suppress(FileExistsError, NotADirectoryError):
-                make_durable(self.root)
-            os.close(self.open_root())
+        with self.translated("the root"), suppress(FileExistsError, NotADirectoryError):
+            make_durable(self.root)
+        self.check_root()
 
     def check_root(self) -> None:
         """Raise `BucketNotFound` unless the root exists."""
@@ -195,14 +194,10 @@ class RootDirectory:
         while True:
             name = f"{self._series}-{next(self._numbers):x}"
             with suppress(FileExistsError):  # as above
-                os.mkdir(name, files.PRIVATE, dir_fd=parent)
+                os.mkdir(name, PRIVATE, dir_fd=parent)
                 descriptor = os.open(name, files.OPEN_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
                 files.hold(descriptor)
                 return name, descriptor
-
-    def now_ns(self) -> int:
-        """Return the time of the namespace's clock in unix nanoseconds."""
-        return self._clock_ns()
 
     def stamp(self, descriptor: int, *, later_than: int = 0) -> None:
         """Set a file's modification time to now, or to `later_than` plus one nanosecond if later.
@@ -210,12 +205,12 @@ class RootDirectory:
         The kernel's clock has ticks of up to 4 ms, and inode numbers are reused immediately, so
         without this call two versions of a small object could look the same.
         """
-        now = max(self._clock_ns(), later_than + 1)
+        now = max(self.clock_ns(), later_than + 1)
         os.utime(descriptor, ns=(now, now))
 
     def stamp_object(self, parent: int, name: bytes, current: os.stat_result) -> None:
         """Set the modification time of a published file, as `stamp` does."""
-        now = max(self._clock_ns(), current.st_mtime_ns + 1)
+        now = max(self.clock_ns(), current.st_mtime_ns + 1)
         os.utime(name, ns=(now, now), dir_fd=parent, follow_symlinks=False)
 
     @contextmanager

@@ -16,7 +16,6 @@ _SYNCFS = "syncfs"
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 FILE_MODE = 0o666  # less the umask: a namespace may be shared by a group
-PRIVATE = 0o700
 FEW = 32
 """Largest number of files or directories that are synced one by one.
 

@@ -249,7 +249,7 @@ class DirectoryStore:
             from lakecli.stores.local.batch import clear_temporaries
 
             age_ns = int(older_than.total_seconds()) * 10**9
-            return clear_temporaries(self._directory, before_ns=self._directory.now_ns() - age_ns)
+            return clear_temporaries(self._directory, before_ns=self._directory.clock_ns() - age_ns)
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None`` if there is no such object."""
@@ -269,7 +269,7 @@ class DirectoryStore:
 
         This store opens each directory once; see `KeptDirectory`.
         """
-        kept = KeptDirectory(self._directory.root, clock_ns=self._directory.now_ns)
+        kept = KeptDirectory(self._directory.root, clock_ns=self._directory.clock_ns)
         reader = DirectoryStore(kept.root)
         reader._directory = kept
         try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 CONNECTIONS: Final = 32
-"""Number of connections in a client's pool; further ones are closed after their use."""
+"""Number of connections that a client keeps open; any other connection is closed after its use."""
 
 _DOCUMENTS: Final = {
     "CompleteMultipartUpload": "CompleteMultipartUploadResult",
@@ -46,7 +46,7 @@ _DOCUMENTS: Final = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
-"""The root elements of responses: S3's, and then those of other servers.
+"""The root elements of responses: first S3's name of the element, then the names on other servers.
 
 The response to the start of an upload is checked by its ID only.
 """
@@ -106,7 +106,7 @@ def _stop_waiting(*, attempts: int, caught_exception: Exception | None = None, *
 
 
 def bound_answers(session: Session, limits: AnswerLimits) -> None:
-    """Limit the responses to all requests of an SDK session, also to those for credentials."""
+    """Limit the responses to all requests of an SDK session, including requests for credentials."""
     session.register_component("response_parser_factory", CheckedParsers())
     ca_bundle = session.get_config_variable("ca_bundle")
     session.register("before-send", SdkHttp(ca_bundle, limits).answer)

@@ -37,7 +37,7 @@ _SOURCES: Final = {
 
 
 _BEGIN_OBJECTS: Final = frozenset({"CopyObject", "CreateMultipartUpload", "PutObject"})
-"""Operations with headers about the object's encryption, which S3 refuses in all others."""
+"""Operations that take headers about encryption; S3 refuses such headers in other operations."""
 
 
 class S3Connection:
@@ -45,8 +45,8 @@ class S3Connection:
 
     Args:
         region: region of the bucket; ``""``: the region in the SDK's configuration.
-        account: the profile, endpoint and region to use instead of the configured ones, how slowly
-            servers may answer, and what buckets require.
+        account: the profile, endpoint and region that override the configured ones, the limits for
+            slow servers, and the requirements of buckets.
         check_writes: a function that is called with the method of each request, and raises an error
             to refuse the request.
 
@@ -150,8 +150,8 @@ class S3Connection:
         """Return a client that sends each request up to a given number of times.
 
         Args:
-            max_attempts: largest number of attempts; the default is ``AWS_MAX_ATTEMPTS``, the
-                profile's number, or that of `retry.REQUESTS`.
+            max_attempts: largest number of attempts; ``None``: the number in ``AWS_MAX_ATTEMPTS``
+                or in the profile, else the number of `retry.REQUESTS`.
         """
         with self._lock:
             if self._attempts is None:

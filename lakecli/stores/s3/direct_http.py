@@ -14,7 +14,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 from weakref import finalize
 
@@ -56,13 +56,14 @@ class DirectHttp:
 
     def __init__(self, server: str, ca_bundle: str | None, limits: AnswerLimits) -> None:
         scheme, self._server = _address(server)
-        self._connect_timeout = limits.timeouts[0]
-        self._plain = bounded(HTTPConnection, limits)
-        self._secure = bounded(HTTPSConnection, limits)
-        self._context: ssl.SSLContext | None = None
-        if scheme == "https":
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._context.load_verify_locations(ca_bundle or certifi.where())
+        self._is_secure = scheme == "https"
+        kind = HTTPSConnection if self._is_secure else HTTPConnection
+        self._connection_class = bounded(kind, limits)
+        self._options: dict[str, Any] = {"timeout": limits.timeouts[0]}
+        if self._is_secure:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(ca_bundle or certifi.where())
+            self._options["context"] = context
         proxy = proxy_of(server)
         self._proxy: tuple[str, int] | None = None
         self._login: dict[str, str] = {}
@@ -73,7 +74,7 @@ class DirectHttp:
             user = unquote_to_bytes(urlsplit(proxy).netloc.rpartition("@")[0])
             if b":" in user:
                 self._login = {"Proxy-Authorization": f"Basic {b64encode(user).decode()}"}
-        self._start = server if proxy and self._context is None else ""
+        self._start = server if proxy and not self._is_secure else ""
         self._process = os.getpid()
         self._idle: deque[HTTPConnection] = deque()
         finalize(self, _close_all, self._idle)
@@ -149,12 +150,8 @@ class DirectHttp:
 
     def _new_connection(self) -> HTTPConnection:
         host, port = self._proxy or self._server
-        made: HTTPConnection
-        if self._context is None:
-            made = self._plain(host, port, timeout=self._connect_timeout)
-            return made
-        made = self._secure(host, port, timeout=self._connect_timeout, context=self._context)
-        if self._proxy is not None:
+        made: HTTPConnection = self._connection_class(host, port, **self._options)
+        if self._proxy is not None and self._is_secure:
             made.set_tunnel(*self._server, self._login)
         return made
 

@@ -27,7 +27,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import google_crc32c
 
-from lakecli.stores.cloud_errors import MISSING, Translator
+from lakecli.stores.cloud_errors import MISSING, SERVER_FAULT, Translator
 from lakecli.stores.responses import MAX_ANSWER, UnusableAnswerError, log_response, size_of_part
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.settings import AccessKeys, S3Config, ca_bundle_of
@@ -59,7 +59,6 @@ _ANSWERS = frozenset({404, 412, 416})
 """Error statuses that concern the object, not direct requests in general."""
 
 _CREATED: dict[int, bool] = {HTTPStatus.OK: True, HTTPStatus.PRECONDITION_FAILED: False}
-_SERVER_FAULT = 500
 
 _NO_SUCH_KEY = re.compile(rb"(?s:.{0,200}?)<Error>\s*<Code>NoSuchKey</Code>")
 """The body of a 404 by which S3 says that the bucket exists, but the key does not."""
@@ -258,7 +257,7 @@ class DirectRequests:
         self._connection.server_date.note(answer.headers.get("date"))
         log_response(method, settings.url._replace(path=path).geturl(), answer.status)
         status = answer.status
-        if HTTPStatus.MULTIPLE_CHOICES <= status < _SERVER_FAULT and status not in _ANSWERS:
+        if HTTPStatus.MULTIPLE_CHOICES <= status < SERVER_FAULT and status not in _ANSWERS:
             self._is_usable = False  # refused or redirected, which the SDK handles
             return None
         return answer

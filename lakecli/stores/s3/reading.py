@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from botocore.response import StreamingBody
 
 _REFUSES_IF_MATCH: Final = "the server refuses If-Match"
-"""What a store has learned of a server."""
+"""The fact that a store remembers about a server that refuses If-Match for reads."""
 
 _META: Final = "x-amz-meta-"
 _DESCRIBED: Final = {

@@ -5,7 +5,8 @@ the same configuration as AWS's own tools. A version is an ETag without its quot
 accept an unquoted ETag as a condition; radosgw 16 refuses a quoted one in If-Match.
 
 The SDK retries every request except conditional writes. Conditional writes are sent once: a retry
-could fail because the first attempt succeeded. So the callers read the object back.
+could fail because the first attempt succeeded. So if the outcome of a write is unknown, the caller
+reads the object back.
 """
 
 import re
@@ -40,7 +41,8 @@ class S3Store(S3Reader):
         prefix: prefix of every key, without a trailing slash; may be empty.
         region: region of the bucket, as `prepare` returned it; ``""``: the region in the SDK's
             configuration.
-        account: the profile, endpoint and region to use instead of the configured ones.
+        account: the profile, endpoint and region that override the configured ones, the limits for
+            slow servers, and the requirements of buckets.
     """
 
     _has_conditions = True

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO, TypeVar
 
 import google_crc32c
 
+from lakecli.base.model import NO_METADATA
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
-from lakecli.stores.contract import ANY, NO_METADATA, Condition, Version
+from lakecli.stores.contract import ANY, Condition, Version
 from lakecli.stores.responses import required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
@@ -64,8 +65,8 @@ class S3Uploads:
 
         Args:
             source: a mapping with the names ``Bucket`` and ``Key`` of the original.
-            arguments: attributes of the copy as SDK arguments; if empty, the copy gets those of
-                `source`.
+            arguments: attributes of the copy as SDK arguments; if empty, the copy gets the
+                attributes of `source`.
             payer: further arguments if the requester pays for reading `source`.
         """
         from botocore.exceptions import ClientError
