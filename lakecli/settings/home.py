@@ -20,7 +20,7 @@ from lakecli.base.parsing import Unparsable, parse_toml, read_text
 from lakecli.base.pipes import is_pipe
 from lakecli.base.temporary_files import replacing
 from lakecli.errors import NotFound, PermissionDenied, Unreachable, UsageError
-from lakecli.settings.keys import KEYS, OF_CHECKS, find_key, parse_command
+from lakecli.settings.keys import KEYS, OF_CHECKS, find_key, parse_command, parse_directories
 
 _PLATFORM: Final[str] = sys.platform
 """`sys.platform` as a plain ``str``, so that mypy also checks code for other platforms."""
@@ -76,6 +76,13 @@ _REPOSITORIES = "repo"
 """The TOML table that contains one table for each repository, such as ``[repo.sales]``."""
 
 
+_JOIN: Final[Mapping[object, Callable[[list[str]], str]]] = {
+    parse_command: shlex.join,
+    parse_directories: ",".join,
+}
+"""How the items of an array become the text that a parser reads; by default with spaces between."""
+
+
 def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
     """Return the settings in a file: their values as text, by name; empty if there is no file.
 
@@ -99,8 +106,7 @@ def read_file(path: StrPath, *, required: bool = False) -> Mapping[str, str]:
         except UsageError as error:
             raise UsageError(f"{error.message} in {where}", hint=error.hint) from None
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            join = shlex.join if key.parse is parse_command else " ".join
-            value = join(value)  # noqa: PLW2901 - lists may be arrays or text
+            value = _JOIN.get(key.parse, " ".join)(value)  # noqa: PLW2901 - lists may be arrays or text
         if isinstance(value, bool) and key.example.endswith(YES):
             value = str(value).lower()  # noqa: PLW2901 - as written in TOML
         if isinstance(value, bool) or not isinstance(value, str | int | float):

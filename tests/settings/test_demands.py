@@ -82,3 +82,9 @@ def test_the_file_may_have_truth_values_and_lists(tmp_path: Path) -> None:
         "s3.sse": "aws:kms s3://b=AES256",
         "s3.requester-pays": "s3://b=true",
     }
+
+
+def test_directories_may_be_a_list(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[local]\ntrust = ["/srv/a", "/srv/b c"]\n')
+    assert find_key("local.trust").parse(read_file(file)["local.trust"]) == ("/srv/a", "/srv/b c")
