@@ -56,9 +56,12 @@ def is_stdout(path: StrPath) -> bool:
 def open_input(path: StrPath) -> BufferedReader:
     """Open a user's file or pipe for reading; a pipe is read from its current position.
 
-    Opening a named pipe waits for its writer.
+    Opening a named pipe waits for its writer, and reading waits for data, even if another program
+    has made the pipe non-blocking.
     """
-    return open(_opened(path), "rb")
+    file = open(_opened(path), "rb")  # noqa: SIM115 - the caller closes it
+    os.set_blocking(file.fileno(), True)
+    return file
 
 
 def open_pipe(path: StrPath) -> BinaryIO:

@@ -57,6 +57,11 @@ def _run_process(argv: Sequence[str]) -> int:
         # A stream that was closed before the start is None.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r+", encoding="utf-8"))  # noqa: PTH123, SIM115
+        else:
+            # A program that shares the pipe or terminal may have made it non-blocking. Python then
+            # takes a pause of the writer for the end, and does not write what finds no room.
+            with suppress(OSError, ValueError):
+                os.set_blocking(getattr(sys, name).fileno(), True)
     if argv[:1] == ["__complete"]:
         from lakecli.cli.manual import complete
 

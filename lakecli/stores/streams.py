@@ -6,6 +6,7 @@ size, is the base of readers of objects and parts. `PieceReader` makes a stream 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from errno import EAGAIN
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from itertools import islice
 from math import inf
@@ -53,19 +54,36 @@ class Seekable(RawIOBase):
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")
+Result = TypeVar("Result", bytes, int)
 
 PART_WORKERS = 4
 """Number of parts that are sent at the same time; one more is being read, so five are in memory."""
 
 
+def waited(read: Result | None) -> Result:
+    """Return the result of reading from a stream.
+
+    Raises:
+        BlockingIOError: the result is ``None``: the stream has not ended, but does not wait for
+            its next bytes.
+    """
+    if read is None:
+        raise BlockingIOError(EAGAIN, "the stream is non-blocking, and has no data yet")
+    return read
+
+
 def read_exactly(body: BinaryIO, size: int) -> bytes:
-    """Read `size` bytes, fewer only at the end of the stream."""
-    data = body.read(size)
+    """Read `size` bytes, fewer only at the end of the stream.
+
+    Raises:
+        BlockingIOError: see `waited`.
+    """
+    data = waited(body.read(size))
     if len(data) == size or not data:
         return data
     pieces = [data]
     missing = size - len(data)
-    while missing and (data := body.read(missing)):
+    while missing and (data := waited(body.read(missing))):
         pieces.append(data)
         missing -= len(data)
     return b"".join(pieces)

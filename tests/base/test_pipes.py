@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -96,3 +97,23 @@ def test_a_closed_descriptor_does_not_exist(tmp_path: Path) -> None:
             with pytest.raises(FileNotFoundError, match="/dev/fd/"):
                 call(path)
     os.close(own)
+
+
+def test_a_pipe_that_does_not_wait_is_read_to_its_end() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_inheritable(reader, True)  # noqa: FBT003 - as what a shell opens
+    os.write(writer, b"one")
+    with open_input(f"/dev/fd/{reader}") as file:
+        assert file.read(3) == b"one"
+
+        def write() -> None:
+            time.sleep(0.1)
+            os.write(writer, b"two")
+            os.close(writer)
+
+        thread = Thread(target=write)
+        thread.start()
+        assert file.read() == b"two"
+    thread.join()
+    os.close(reader)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -328,6 +329,21 @@ def test_stdout_is_flushed_before_stderr(cli: Cli) -> None:
         text=True,
     )
     assert done.stdout == "one\nwarning: two\nthree\n"
+
+
+def test_standard_input_that_does_not_wait_is_read_to_its_end(cli: Cli) -> None:
+    cli.ok("repo", "create", "lakefs://demo", f"{cli.directory}/namespace")
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    upload = [sys.executable, "-m", "lakecli", "fs", "upload", "-", "lakefs://demo/main/a"]
+    with subprocess.Popen(upload, stdin=reader, stdout=subprocess.DEVNULL) as process:
+        os.close(reader)
+        for piece in (b"one\n", b"two\n", b"three\n"):
+            os.write(writer, piece)
+            time.sleep(0.3)
+        os.close(writer)
+    assert process.returncode == 0
+    assert cli.ok("fs", "cat", "lakefs://demo/main/a").stdout == "one\ntwo\nthree\n"
 
 
 def test_a_closed_pipe_ends_the_command_quietly(cli: Cli) -> None:

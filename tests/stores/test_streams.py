@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
@@ -39,3 +40,13 @@ def test_a_range_of_an_object_is_read(store: ObjectStore, monkeypatch: pytest.Mo
 def test_a_missing_object_is_not_found(store: ObjectStore) -> None:
     with pytest.raises(ObjectNotFound), open_range(store, "none", start=0, length=5) as stream:
         stream.read(5)
+
+
+@pytest.mark.parametrize("answers", [[None], [b"ab", None], [b"ab", b"c", None]])
+def test_a_stream_without_data_is_not_taken_for_ended(answers: list[bytes | None]) -> None:
+    class Paused(io.RawIOBase):
+        def read(self, _size: int = -1, /) -> bytes | None:
+            return answers.pop(0)
+
+    with pytest.raises(BlockingIOError):
+        streams.read_exactly(cast("BinaryIO", Paused()), 10)

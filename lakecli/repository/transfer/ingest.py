@@ -42,7 +42,7 @@ from lakecli.stores.capabilities import uploads_of
 from lakecli.stores.contract import ANY, Guard, ObjectNotFound, ObjectStore, put_content
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import sync_all_published
-from lakecli.stores.streams import PieceReader, read_exactly
+from lakecli.stores.streams import PieceReader, read_exactly, waited
 from lakecli.stores.uri import is_local, parse
 
 if TYPE_CHECKING:
@@ -503,10 +503,10 @@ def _pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
     """Yield the contents of a stream; each piece is valid until the next piece is requested."""
     if isinstance(source, FileIO):
         buffer = memoryview(bytearray(COPY_PIECE))
-        while size := source.readinto(buffer):
+        while size := waited(source.readinto(buffer)):
             yield buffer[:size]
         return
-    while piece := source.read(PIECE):
+    while piece := waited(source.read(PIECE)):
         yield piece
 
 

@@ -13,7 +13,7 @@ import pytest
 from blake3 import blake3
 
 from lakecli.base.identity import blake3_of
-from lakecli.base.layout import data_key
+from lakecli.base.layout import DATA, data_key
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.guard import GcGuard
 from lakecli.repository.transfer.ingest import SMALL, ExpectedObject, Ingest, Ingested, look
@@ -145,6 +145,16 @@ def test_a_stream_of_any_size_is_stored(store: ObjectStore, size: int) -> None:
     bringing.flush()
     assert (ingested.digest, ingested.size, ingested.mtime) == (digest(data), size, 0)
     assert store.get(data_key(ingested.digest)) == data
+
+
+def test_a_stream_that_pauses_is_not_stored(store: ObjectStore) -> None:
+    class Paused(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes | None:  # type: ignore[override]
+            return super().read(size) or None
+
+    with pytest.raises(BlockingIOError):
+        Ingest(store, GcGuard(store)).stream(Paused(bytes(LARGE)))
+    assert list(store.list(DATA)) == []
 
 
 def test_a_stream_that_fills_the_disk_names_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
