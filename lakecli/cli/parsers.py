@@ -220,7 +220,10 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 
 
 def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
-    """Parse a URI of a path; the error for a word suggests a URI in the default repository."""
+    """Parse a URI of a path.
+
+    If `text` is no URI, the hint of the error suggests the same path in the default repository.
+    """
     base, anywhere = _base_of_path(text, context), _takes_namespace(text, context)
     try:
         return uri.parse_path(text, base=base, allow_empty=allow_empty, anywhere=anywhere)

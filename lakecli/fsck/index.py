@@ -138,9 +138,10 @@ class JoinedIndex(ObjectIndex):
     def take_up(
         self, range_id: RangeId, items: Iterator[CheckedEntry | Problem]
     ) -> Iterable[CheckedEntry | Problem]:
-        """Load what `problem_of` needs for the objects of a range that this process reads again.
+        """Load what the executor found out about the objects of a range, for `problem_of`.
 
-        If the executor read another number of entries, each object is looked up with a request.
+        If the executor read more or fewer entries of the range than this process, its results are
+        not used: `problem_of` looks up each object with a request.
 
         Returns:
             The items of the range, unchanged.

@@ -47,8 +47,8 @@ class ImportOptions:
     Attributes:
         replaces: remove paths below the destination that the source does not have.
         copies: copy the bytes into the namespace instead of referencing the objects.
-        pins: record the current version ID of each object; ``None``: only if entries below the
-            destination name versions already.
+        pins: record the current version ID of each object; ``None``: only if existing entries below
+            the destination have version IDs.
         verify: which objects of a manifest to request at their addresses, unless they are copied.
         allow_empty: commit even if nothing changes.
         progress: counts the objects of each finished part, and their bytes if they are copied.

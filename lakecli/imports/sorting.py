@@ -214,7 +214,7 @@ def sample_keys(portion: Portion, *, share: float) -> list[bytes]:
 
 
 def bounds_of(keys: Sequence[bytes], *, share: float) -> list[bytes]:
-    """Return the keys at which intervals begin, except for the first interval.
+    """Return the keys that divide all keys into intervals of similar numbers of keys.
 
     Args:
         keys: a sorted sample of the keys.

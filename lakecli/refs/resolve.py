@@ -39,13 +39,15 @@ class RefReader(CommitReader, Protocol):
 
 
 class PastRef(NamedTuple):
-    """A branch or tag followed by braces, as `lakecli.repository.reading.reflog` resolved it.
+    """A branch or tag with a time or a number in braces, such as ``main@{yesterday}``.
+
+    `lakecli.repository.reading.reflog` resolves it.
 
     Attributes:
         branch: the branch, if this clone has it.
-        base_id: the commit that the ref points to in this clone; if only the bucket has the ref,
-            the commit that it pointed to at the time in the braces.
-        commit: the commit that the ref with the braces names.
+        commit: the commit to which the ref pointed then.
+        base_id: the commit to which the ref points now in this clone; if only the bucket has the
+            ref, the ID of `commit`.
     """
 
     kind: RefKind

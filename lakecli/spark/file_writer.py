@@ -231,7 +231,7 @@ class TableFileWriter(NamedTuple):
 
     @classmethod
     def of(cls, repository: Repository, layout: FileLayout) -> "TableFileWriter":
-        """Return the function for a new write to a repository, with a random write ID."""
+        """Return the writer of a new table write to a repository, with a random write ID."""
         write_id = UUID(bytes=repository.lake.runtime.new_id())
         return cls(StoreLocation.of(repository), layout, str(write_id))
 

@@ -221,7 +221,10 @@ class Worktree:
         return find(self.repository.trees, tree, self.link.prefix + relative)
 
     def excludes(self, tree: MetarangeId, relative: bytes) -> bool:
-        """Return whether objects of a tree above or below a path make a file there impossible."""
+        """Return whether a tree cannot have a file at a path.
+
+        It cannot if a parent of the path is an object, or if objects are below the path.
+        """
         above = filter(self.takes, parents_of(relative))
         if any(self.find(tree, each) is not None for each in above):
             return True

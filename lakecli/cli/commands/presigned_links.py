@@ -135,7 +135,7 @@ class OutputFiles(NamedTuple):
             check_writable(file)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines that print the names of the files."""
+        """Yield one line of output for each file, such as ``Manifest: links.csv``."""
         for what, file in self.by_name.items():
             if file is not None:
                 yield f"{what.capitalize()}: {quote_path(str(file))}"

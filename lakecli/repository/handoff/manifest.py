@@ -182,7 +182,7 @@ def _defused(text: str) -> str:
 
 
 def _fused(value: object) -> object:
-    """Undo `_defused`. A row of the wrong length has values that are not text; these are kept."""
+    """Remove the apostrophe that `_defused` has put before a formula; return all else unchanged."""
     is_escaped = isinstance(value, str) and value.startswith("'") and _FORMULA.match(value)
     return str(value)[1:] if is_escaped else value
 

@@ -64,7 +64,9 @@ def is_local(operation: Operation, change: RefChange) -> bool:
 def move_ref(
     txn: WriteTransaction, repository: Repository, kind: str, before: Ref | None, after: Ref | None
 ) -> None:
-    """Create, move or delete a ref here first, in an operation that owns the old staging tokens.
+    """Create, move or delete a ref on this machine, before it is moved in the bucket.
+
+    The logged operation keeps the staging tokens of `before`, so that undoing it restores them.
 
     Args:
         kind: the kind of the operation.
@@ -72,7 +74,7 @@ def move_ref(
         after: the ref to write; ``None``: delete the ref.
 
     Raises:
-        LostRace: the ref is deleted, and has commits in the bucket which this clone lacks.
+        LostRace: `after` is ``None``, and the ref has commits in the bucket that this clone lacks.
     """
     change = operation_log.change_ref(txn, repository, before, after)
     sealed = before.tokens if isinstance(before, Branch) else ()

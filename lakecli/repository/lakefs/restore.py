@@ -20,13 +20,11 @@ Taking a newer dump is like fetching from the bucket, except that branches move:
   uncommitted changes are kept, and committing them finds conflicts.
 - If a local branch has diverged, it stays. lakeFS's branch is created beside it as ``lakefs:NAME``,
   which follows later dumps. No branch of lakeFS has a colon in its name.
-- If lakeFS has moved a branch back to an older commit, and all commits of the local branch came
-  from lakeFS, the local branch stays. The report names a command that moves it back, too. If
-  commits of lakecli are based on commits that lakeFS has removed from the branch, lakeFS's branch
-  is created beside it, as for a branch that has diverged.
-- If an earlier dump has all commits of a dump, and further commits, the dump is out of date. It is
-  reported and not taken: this repository has all its commits, and since then lakeFS has moved its
-  branches.
+- If lakeFS has moved a branch back to an older commit, the local branch stays. If lakecli has added
+  commits to those that lakeFS has removed, lakeFS's branch is created beside it, as for a branch
+  that has diverged. Otherwise the report names a command that moves the local branch back, too.
+- A dump is out of date if an earlier update has taken all commits in it and more. Such a dump is
+  reported and not taken.
 - New branches and tags are created. A tag that differs is reported and stays. Refs that the dump
   lacks stay.
 

@@ -10,8 +10,7 @@ if the ref in the bucket still points to the commit of the undone operation:
 - If the bucket refuses a later move, an error names that ref, and automatic sharing lets the local
   ref follow the bucket.
 - If the process is killed, the notes stay in the local store. With automatic sharing, the next
-  command sends the moves. Without automatic sharing, the same command sends them when it is
-  repeated.
+  command sends the moves. Without automatic sharing, repeating the undo sends them.
 
 `put_back` is for the opposite case. With automatic sharing, or if a branch is reset with a lease, a
 ref is created, moved, deleted or renamed on this machine first, and then in the bucket. If somebody

@@ -267,7 +267,12 @@ class TakeBack:
             area.put_many(self._txn, token, images_left)
 
     def _forget_heads(self, change: StagingChange, passed_over: Sequence[PassedOver]) -> None:
-        """Record a staging area as started on the head before the automatic steps."""
+        """Record that a staging area began at the head that its branch had before some steps.
+
+        Args:
+            change: the branch and the token of the staging area.
+            passed_over: automatic steps, such as fetches, that have moved the branch since.
+        """
         for step in passed_over:
             for moved in step.operation.refs:
                 before, after = moved.commits

@@ -216,8 +216,8 @@ class StagingDirs:
     """The new files of a batch before its next flush, in staging directories.
 
     Args:
-        is_content: whether the keys determine the contents, so that an object of a different size
-            is damaged and is replaced.
+        is_content: whether the keys are digests of the contents. Then an existing object of another
+            size is damaged, and a new file replaces it.
 
     Attributes:
         descriptor: descriptor of the directory that contains all numbered directories.
