@@ -143,7 +143,7 @@ def _of_csv(text: str, separators: str, *, is_whole: bool) -> Preview | None:
     except csv.Error:
         return None
     if not is_whole and len(rows) < MOST_ROWS + 2:
-        rows.pop()  # the last row is cut off
+        del rows[-1:]  # the last row is cut off
     return _table(rows, is_all=is_whole and len(rows) <= MOST_ROWS + 1)
 
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import zlib
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -281,6 +282,24 @@ class _Reads:
         found = self.data[start : None if length is None else start + length]
         self.read += len(found)
         return found
+
+
+def previewed(monkeypatch: pytest.MonkeyPatch, name: bytes, data: bytes) -> preview.Preview:
+    monkeypatch.setattr(reading, "locate", lambda *_: (_Reads(data), "key"))
+    monkeypatch.setattr(reading, "read_object", lambda *_: iter([data]))
+    return preview.preview(None, name, entry(data))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("data", [b"", b"a,b", b"a,b\n1,"])
+def test_gzip_data_may_be_cut_off_anywhere(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    packer = zlib.compressobj(wbits=31)
+    cut = packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+    found = previewed(monkeypatch, b"a.csv.gz", cut)
+    assert "first" in found.note
+    if b"\n" in data:
+        assert found.rows == [["a", "b"]]
+    else:
+        assert found.text == data.decode()
 
 
 def test_of_a_large_object_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
