@@ -302,6 +302,28 @@ def test_gzip_data_may_be_cut_off_anywhere(monkeypatch: pytest.MonkeyPatch, data
         assert found.text == data.decode()
 
 
+def test_all_members_of_gzip_data_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [gzip.compress(each) for each in (b"a,b\n1,2\n", b"", b"3,4\n")]
+    found = previewed(monkeypatch, b"a.csv.gz", b"".join(members))
+    assert (found.note, found.rows) == ("2 rows.", [["a", "b"], ["1", "2"], ["3", "4"]])
+    padded = previewed(monkeypatch, b"a.txt.gz", members[0] + bytes(512))
+    assert (padded.note, padded.text) == ("", "a,b\n1,2\n")
+
+
+@pytest.mark.parametrize("rest", [b"\x1f\x8bdamaged", b"\x1f\x8b"])
+def test_gzip_data_with_an_unreadable_member_is_not_all(
+    monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    found = previewed(monkeypatch, b"a.txt.gz", gzip.compress(b"first\n") + rest)
+    assert (found.note, found.text) == ("The first 6 bytes.", "first\n")
+
+
+def test_gzip_data_behind_what_is_read_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = gzip.compress(b"first\n", compresslevel=0)
+    monkeypatch.setattr(preview, "MOST_READ", len(first))
+    assert previewed(monkeypatch, b"a.txt.gz", first * 2).note == "The first 6 bytes."
+
+
 def test_of_a_large_object_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for data in (b"line\n" * 1_000_000, gzip.compress(bytes(50_000_000)), os.urandom(3_000_000)):
         store = _Reads(data)
