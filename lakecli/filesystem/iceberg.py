@@ -21,7 +21,7 @@ import json
 import secrets
 import threading
 import zlib
-from gzip import compress
+from gzip import BadGzipFile, GzipFile, compress
 from typing import Any, Final, NamedTuple, NoReturn
 
 from pyiceberg.io import InputFile, InputStream, OutputFile, OutputStream
@@ -277,9 +277,9 @@ def _unpacked(location: str, data: bytes) -> dict[str, Any]:
     """Parse a metadata file; raise `IntegrityError` if it is too large or malformed."""
     try:
         if location.endswith(_PACKED):
-            data = zlib.decompressobj(wbits=31).decompress(data, MAX_METADATA + 1)
+            data = GzipFile(fileobj=io.BytesIO(data)).read(MAX_METADATA + 1)
         return parse_json_object(data, max_size=MAX_METADATA)
-    except (Unparsable, zlib.error) as error:
+    except (Unparsable, BadGzipFile, EOFError, zlib.error) as error:
         raise IntegrityError(f"not the metadata of an Iceberg table: {error}") from error
 
 

@@ -5,11 +5,11 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from threading import local
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
@@ -17,6 +17,7 @@ from fsspec.utils import isfilelike
 
 from lakecli import blocks
 from lakecli.base.model import Entry
+from lakecli.base.temporary_files import replacing
 from lakecli.committed.scan import ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
@@ -378,7 +379,9 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         outfile: Any = None,
         **options: Any,
     ) -> None:
-        """Download one file and verify it; remove it if it is damaged.
+        """Download one file and verify it; only then replace an existing file.
+
+        A link or a device, such as ``/dev/stdout``, is written directly.
 
         If Git, lakecli or the system uses the name of the file, it is left out with a
         `LakeWarning`.
@@ -395,14 +398,9 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         parent = os.path.dirname(os.fspath(lpath))
         if parent:
             os.makedirs(parent, exist_ok=True)
-        try:
-            with open(lpath, "wb") as file:
-                for piece in self._read(place, entry):
-                    callback.relative_update(file.write(piece))
-        except OSError:
-            if os.path.exists(lpath):
-                os.remove(lpath)
-            raise
+        with _open_target(os.fspath(lpath)) as file:
+            for piece in self._read(place, entry):
+                callback.relative_update(file.write(piece))
 
     def read_range(self, place: LakePath, entry: Entry, start: int, end: int) -> bytes:
         """Return bytes ``[start, end)`` of an entry's object; fewer if the object ends earlier."""
@@ -471,6 +469,13 @@ def is_left_out(path: str) -> bool:
         return False
     warnings.warn(f"left out: {path}: {LEFT_OUT}", LakeWarning, stacklevel=3)
     return True
+
+
+def _open_target(path: str) -> AbstractContextManager[BinaryIO]:
+    """Open a local file for writing; an error in the block leaves a regular file as it was."""
+    if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+        return open(path, "wb")
+    return replacing(path, mode=0o666, is_durable=False)
 
 
 def _check_inside(path: Any, root: str) -> None:

@@ -61,6 +61,12 @@ class EndpointAddress(NamedTuple):
     branch: str = "main"
 
 
+def url_of(host: str, port: int, *, secure: bool) -> str:
+    """Return the URL of an endpoint, without a trailing slash."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if secure else 'http'}://{shown}:{port}"
+
+
 @cache
 def _templates() -> Mapping[str, Template]:
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")

@@ -111,13 +111,6 @@ def _bind(host: str, port: int) -> socket.socket:
     return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 
 
-def url_of(host: str, bound: socket.socket, *, secure: bool) -> str:
-    """Return the URL of an endpoint that listens on a socket."""
-    port = bound.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'https' if secure else 'http'}://{shown}:{port}"
-
-
 class WatchedConnection(HttpToolsProtocol):
     """A connection that is closed if its client is too slow or sends too large headers."""
 

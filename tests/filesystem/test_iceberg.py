@@ -15,6 +15,7 @@ import fsspec
 import pyarrow as pa
 import pytest
 
+from lakecli.errors import IntegrityError
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.repository import branch, repo, tag
 from tests.support.tools import require_package
@@ -350,6 +351,17 @@ def test_staged_and_compressed_tables(shared: Shared, codec: str) -> None:
     shared.fs.pipe(place, packed)
     with pytest.raises(OSError, match="not the metadata"):
         shared.catalog.register_table("shop.bad", place)
+
+
+def test_all_members_of_packed_metadata_are_read() -> None:
+    from lakecli.filesystem.iceberg import _unpacked
+
+    place = "x.gz.metadata.json"
+    packed = b"".join(zlib.compress(each, wbits=31) for each in (b'{"a": 1', b"}"))
+    assert _unpacked(place, packed) == {"a": 1}
+    for damaged in (packed[:-1], packed[:-30], packed + b"x", b"{}"):
+        with pytest.raises(IntegrityError, match="not the metadata"):
+            _unpacked(place, damaged)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

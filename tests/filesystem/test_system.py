@@ -36,6 +36,7 @@ from lakecli.repository.upload import UploadOptions, upload_stream
 from tests.support.lakes import unclaimed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -452,6 +453,55 @@ def test_damage_is_not_a_missing_file(fs: LakeFileSystem, tmp_path: Path) -> Non
             read(f"{MAIN}/a")
         assert not isinstance(caught.value, FileNotFoundError)
     assert fs.exists(f"{MAIN}/a")
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, LakeFileError])
+@pytest.mark.parametrize("before", [[], [b"before"]])
+def test_a_download_that_fails_leaves_the_local_file_as_it_was(
+    fs: LakeFileSystem,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[BaseException],
+    before: list[bytes],
+) -> None:
+    def fail(*_: object) -> Iterator[bytes]:
+        yield b"first piece"
+        raise error
+
+    fs.pipe_file(f"{MAIN}/a", b"some data")
+    monkeypatch.setattr(LakeFileSystem, "_read", fail)
+    target = tmp_path / "local" / "a"
+    target.parent.mkdir()
+    for data in before:
+        target.write_bytes(data)
+    with pytest.raises(error):
+        fs.get_file(f"{MAIN}/a", str(target))
+    assert [each.read_bytes() for each in target.parent.iterdir()] == before
+
+
+def test_a_download_makes_an_ordinary_file(fs: LakeFileSystem, tmp_path: Path) -> None:
+    fs.pipe_file(f"{MAIN}/a", b"data")
+    target, ordinary = tmp_path / "local" / "a", tmp_path / "ordinary"
+    fs.get_file(f"{MAIN}/a", target)
+    ordinary.touch()
+    assert target.read_bytes() == b"data"
+    assert target.stat().st_mode == ordinary.stat().st_mode
+
+
+def test_a_download_writes_into_links_and_pipes(fs: LakeFileSystem, tmp_path: Path) -> None:
+    fs.pipe_file(f"{MAIN}/a", b"data")
+    link, file, pipe = (tmp_path / name for name in ("link", "file", "pipe"))
+    link.symlink_to(file)
+    fs.get_file(f"{MAIN}/a", str(link))
+    assert link.is_symlink()
+    assert file.read_bytes() == b"data"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fs.get_file(f"{MAIN}/a", str(pipe))
+        assert os.read(reader, 10) == b"data"
+    finally:
+        os.close(reader)
 
 
 def test_a_new_directory_exists_for_its_instance_only(fs: LakeFileSystem) -> None:

@@ -21,8 +21,9 @@ from starlette.responses import PlainTextResponse, Response
 from lakecli.errors import PermissionDenied, UsageError
 from lakecli.serving import app, server
 from lakecli.serving.access import EndpointAccess
+from lakecli.serving.clients import url_of
 from lakecli.serving.context import Options, ServingContext
-from lakecli.serving.server import Endpoint, bind, is_loopback, names_of, url_of
+from lakecli.serving.server import Endpoint, bind, is_loopback, names_of
 from tests.support.tools import require_tool
 
 
@@ -290,10 +291,5 @@ def test_the_names_of_an_endpoint() -> None:
 
 
 def test_the_url_of_an_endpoint() -> None:
-    class Bound:
-        def getsockname(self) -> tuple[str, int]:
-            return "x", 80
-
-    bound = cast("Any", Bound())
-    assert url_of("127.0.0.1", bound, secure=False) == "http://127.0.0.1:80"
-    assert url_of("::1", bound, secure=True) == "https://[::1]:80"
+    assert url_of("127.0.0.1", 80, secure=False) == "http://127.0.0.1:80"
+    assert url_of("::1", 80, secure=True) == "https://[::1]:80"

@@ -17,7 +17,7 @@ from lakecli.cli.line import argument, flag, option
 from lakecli.cli.out.records import answers, fields_of
 from lakecli.cli.parsers import each
 from lakecli.errors import LakeError, Unsupported, UsageError, install_command
-from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for
+from lakecli.serving.clients import ClientKind, EndpointAddress, lines_for, url_of
 
 if TYPE_CHECKING:
     from lakecli.repository.contract import Notice
@@ -101,8 +101,15 @@ def serve(
         lakecli serve --print duckdb
     """
     fixed = _keys(context, access_key)
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
     if print_ is not None and fixed is not None:
-        url = f"http://{host}:{port or 8000}"
+        if port == 0:
+            raise UsageError(
+                "--print cannot know which port --port 0 will choose",
+                hint="give the port of the endpoint: --port NUMBER",
+            )
+        url = url_of(host, port or 8000, secure=tls_cert is not None)
         connection = EndpointAddress(url, *fixed, bucket=_first(context, repositories))
         nothing = ServedJson(page="", repositories=[], read_only=read_only)
         _print(context, connection, nothing, print_)
@@ -116,8 +123,6 @@ def serve(
     from lakecli.serving.access import EndpointAccess, new_key_pair
     from lakecli.serving.context import Options, ServingContext
 
-    if (tls_cert is None) != (tls_key is None):
-        raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
     if tls_cert is None and not server.is_loopback(host):
         raise UsageError(
             f"other machines could read the keys on their way to {host}",
@@ -127,7 +132,7 @@ def serve(
     key, secret = fixed or new_key_pair()
     access = EndpointAccess(access_key or key, secret)
     bound = server.bind(host, port)
-    url = server.url_of(host, bound, secure=tls_cert is not None)
+    url = url_of(host, bound.getsockname()[1], secure=tls_cert is not None)
     page = f"{url}/?token={access.new_link_token()}"
     options = Options(url, server.names_of(host), redirect=redirect)
     names = served.names()

@@ -38,21 +38,26 @@ def commit_json(found: Commit) -> Mapping[str, Any]:
 # Branches ------------------------------------------------------------------------------------
 
 
+class HiddenBranches(set[tuple[str, str]]):
+    """The repository and name of each hidden branch, kept in memory until the endpoint stops."""
+
+
 def list_branches(call: ApiCall) -> Mapping[str, Any]:
     """List branches; hidden ones only with ``show_hidden``."""
     prefix, after = call.text("prefix"), call.text("after")
     found = branch.iter_branches(call.repository, prefix=prefix, after=after)
     if not call.flag("show_hidden"):
-        is_hidden, name = call.remembered.get, call["repository"]
-        found = (each for each in found if not is_hidden((name, each.name)))
+        hidden, name = call.context.own(HiddenBranches), call["repository"]
+        found = (each for each in found if (name, each.name) not in hidden)
     return requests.page(call, found, ref_json)
 
 
 def create_branch(call: ApiCall) -> HTMLResponse:
     """Create a branch; lists leave out a hidden branch until the endpoint stops."""
     made = branch.create(call.repository, call.fields["name"], source=call.fields["source"])
-    if call.fields["hidden"]:
-        call.remembered.put((call["repository"], made.name), value=True)
+    hidden = call.context.own(HiddenBranches)
+    change = hidden.add if call.fields["hidden"] else hidden.discard
+    change((call["repository"], made.name))
     return HTMLResponse(str(made.commit_id), 201)
 
 
@@ -66,7 +71,7 @@ def delete_branch(call: ApiCall) -> None:
     if call["branch"] == call.repository.record.default_branch:
         raise ApiError(403, "cannot delete repository default branch")
     branch.delete(call.repository, call["branch"])
-    call.remembered.put((call["repository"], call["branch"]), value=False)
+    call.context.own(HiddenBranches).discard((call["repository"], call["branch"]))
 
 
 _RESET: Final = JsonFields(

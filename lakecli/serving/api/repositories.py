@@ -9,6 +9,7 @@ from starlette.responses import Response
 from lakecli.base.model import RepositoryRecord, is_repository_name
 from lakecli.base.validation import list_of, optional, or_empty, text_that
 from lakecli.refs.names import is_branch_name
+from lakecli.remote.policy import read_policy
 from lakecli.repository import branch_protect, repo
 from lakecli.repository.handle.lake import Lake
 from lakecli.serving.api import requests
@@ -85,13 +86,11 @@ def get_branch_protection(call: ApiCall) -> Response:
 def set_branch_protection(call: ApiCall) -> None:
     """Replace the patterns of protected branches."""
     wanted = {each["pattern"] for each in call.fields}
-    present = branch_protect.patterns(call.repository)
+    present = read_policy(call.repository.store)
     expected = call.headers.get("if-match", "").strip('"')
-    if expected and expected != _etag(present):
+    if expected and expected != _etag(branch_protect.patterns_of(present)):
         raise ApiError(412, "the rules have changed")
-    for pattern in sorted(wanted ^ set(present)):
-        change = branch_protect.add if pattern in wanted else branch_protect.delete
-        change(call.repository, pattern, who=call.committer)
+    branch_protect.set_patterns(call.repository, wanted, who=call.committer, present=present)
 
 
 _RULES: Final = requests.REPOSITORY + "/settings/branch_protection"

@@ -9,7 +9,7 @@ checked and the repository opened. It returns a JSON value, ``None`` for an empt
 import json
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -153,22 +153,22 @@ def seconds(low: int) -> Callable[[object], datetime | None]:
 
 
 class Remembered:
-    """Hidden branches and results of tasks, which an endpoint keeps in memory until it stops."""
+    """Results of tasks, which an endpoint keeps in memory until it stops."""
 
     MOST: Final = 10_000
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: dict[Hashable, Any] = {}
+        self._kept: dict[str, Any] = {}
 
-    def put(self, key: Hashable, value: object) -> None:
+    def put(self, key: str, value: object) -> None:
         """Store a value; drop the oldest value if there are more than `MOST`."""
         with self._lock:
             self._kept[key] = value
             if len(self._kept) > self.MOST:
                 del self._kept[next(iter(self._kept))]
 
-    def get(self, key: Hashable) -> Any:  # noqa: ANN401 - whatever was kept
+    def get(self, key: str) -> Any:  # noqa: ANN401 - whatever was kept
         """Return the value of a key, or ``None`` if there is none."""
         return self._kept.get(key)
 
@@ -201,7 +201,7 @@ class ApiCall:
 
     @property
     def remembered(self) -> Remembered:
-        """The values that the endpoint keeps in memory."""
+        """The results of tasks."""
         return self.context.own(Remembered)
 
     @property

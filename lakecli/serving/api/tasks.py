@@ -70,8 +70,12 @@ def start_import(call: ApiCall) -> Mapping[str, Any]:
     check_branch(call.repository, call["branch"])
     if not _turns.acquire(blocking=False):
         raise ApiError(429, "other imports are running")
-    task = _note(call, completed=False)
-    Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
+    try:
+        task = _note(call, completed=False)
+        Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
+    except BaseException:
+        _turns.release()
+        raise
     return task
 
 
@@ -95,9 +99,9 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
     except LakeError as failed:
         error = requests.of_lake_error(failed).message
     finally:
+        _turns.release()
         result = result or {"error": {"message": error}}
         _note(call, task, completed="error" not in result, **result)
-        _turns.release()
 
 
 # Refs dumps ----------------------------------------------------------------------------------

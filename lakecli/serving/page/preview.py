@@ -45,6 +45,7 @@ _IMAGES: Final = (
     (4, b"ftypavif", "image/avif"),
 )
 MAGIC_SIZE: Final = 16
+_GZIP: Final = b"\x1f\x8b"
 _SEPARATORS: Final = {"text/csv": ",;\t|", "text/tab-separated-values": "\t"}
 _LIST: Final = ("application/json", "application/geo+json", "application/x-ipynb+json")
 
@@ -91,19 +92,28 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
             return Preview("The image is too large to be shown here.")
         return Preview("", image=True)
     is_whole = len(data) == entry.size
-    if data.startswith(b"\x1f\x8b"):
-        data, is_whole = _unpacked(data)
+    if data.startswith(_GZIP):
+        data, is_whole = _unpacked(data, is_whole=is_whole)
         path = path.removesuffix(b".gz")
     return _of_bytes(path, entry, data, is_whole=is_whole)
 
 
-def _unpacked(data: bytes) -> tuple[bytes, bool]:
-    """Return the first `MOST_READ` decompressed bytes of gzip data, and whether they are all."""
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        return unpacker.decompress(data, MOST_READ), unpacker.eof
-    except zlib.error:
-        return data, True
+def _unpacked(data: bytes, *, is_whole: bool) -> tuple[bytes, bool]:
+    """Return the first `MOST_READ` decompressed bytes of gzip data, and whether they are all.
+
+    Args:
+        data: one or more gzip members, the last of which may be cut off.
+        is_whole: whether `data` is the whole object.
+    """
+    found = b""
+    while data.startswith(_GZIP) and len(found) < MOST_READ:
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            found += unpacker.decompress(data, MOST_READ - len(found))
+        except zlib.error:
+            return found or data, False
+        is_whole, data = is_whole and unpacker.eof, unpacker.unused_data
+    return found, is_whole and not data.startswith(_GZIP)
 
 
 def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Preview:
@@ -143,7 +153,7 @@ def _of_csv(text: str, separators: str, *, is_whole: bool) -> Preview | None:
     except csv.Error:
         return None
     if not is_whole and len(rows) < MOST_ROWS + 2:
-        rows.pop()  # the last row is cut off
+        del rows[-1:]  # the last row is cut off
     return _table(rows, is_all=is_whole and len(rows) <= MOST_ROWS + 1)
 
 

@@ -142,6 +142,17 @@ def test_the_lines_of_one_client_need_no_endpoint_if_the_keys_are_known(
     assert ":9000" in cli("serve", "--print", kind, "--port", "9000", env=KEYS).stdout
 
 
+def test_the_lines_of_one_client_have_the_url_of_the_endpoint(cli: Cli, sales: str) -> None:
+    tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"]
+    done = cli("serve", sales, "--host", "::1", *tls, "--print", "env", env=KEYS)
+    assert done.lines[0] == "export AWS_ENDPOINT_URL_S3=https://[::1]:8000"
+    unknown = cli("serve", sales, "--port", "0", "--print", "env", env=KEYS)
+    assert unknown.exit_code == ExitCode.USAGE
+    assert "--port 0" in unknown.stderr
+    half = cli("serve", sales, *tls[:2], "--print", "env", env=KEYS)
+    assert (half.exit_code, "--tls-key" in half.stderr) == (ExitCode.USAGE, True)
+
+
 def test_the_lines_of_one_client_come_of_an_endpoint_otherwise(
     cli: Cli, sales: str, started: Started
 ) -> None:

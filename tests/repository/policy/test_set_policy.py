@@ -157,6 +157,27 @@ def test_protected_branches(clones: tuple[Repository, ...]) -> None:
     assert documents(ada)[0] == ""
 
 
+def test_protected_branches_are_replaced_at_once(clones: tuple[Repository, ...]) -> None:
+    ada, bob = clones
+    by_hand = '[[rules]]\nrefs = ["x"]\nforbid = ["direct", "delete"]\n'
+    set_policy(ada, by_hand, who=ADA)
+    branch_protect.add(ada, "main", who=ADA)
+    present = read_policy(ada.store)
+    for wanted, error in (({"dev"}, Refused), ({"A", "[", "main", "x"}, UsageError)):
+        with pytest.raises(error):
+            branch_protect.set_patterns(ada, wanted, who=ADA, present=present)
+        assert read_policy(ada.store) == present
+    branch_protect.set_patterns(ada, {"main", "x"}, who=ADA, present=present)
+    assert read_policy(ada.store) == present
+    branch_protect.set_patterns(ada, {"dev", "v*", "x"}, who=ADA, present=present)
+    assert branch_protect.patterns(ada) == ["dev", "v*", "x"]
+    assert len(documents(ada)) == 3
+    with pytest.raises(PolicyMoved):
+        branch_protect.set_patterns(bob, {"x"}, who=BOB, present=present)
+    undo(ada, remote=True, committer=ADA)
+    assert branch_protect.patterns(ada) == ["main", "x"]
+
+
 def test_rules_that_were_written_by_hand_stay_as_they_are(clones: tuple[Repository, ...]) -> None:
     ada, _ = clones
     by_hand = "# ours\nrules = [{refs = ['main'], forbid = ['direct', 'delete']}]\n"

@@ -19,6 +19,7 @@ from lakecli.repository.handle.lake import Lake, LocalRepository
 from lakecli.repository.open_remote import open_remote
 from lakecli.serving.access import EndpointAccess
 from lakecli.serving.api import routes
+from lakecli.serving.clients import url_of
 from lakecli.serving.context import Options, ServingContext
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
@@ -210,10 +211,10 @@ async def _answer(scope: dict[str, Any], context: ServingContext, body: bytes) -
 @contextmanager
 def endpoint(lake: Lake) -> Iterator[str]:
     """Run a real endpoint of a lake in a thread; yield its URL. The key pair is KEY, secret."""
-    from lakecli.serving.server import LOCAL_NAMES, Endpoint, bind, url_of
+    from lakecli.serving.server import LOCAL_NAMES, Endpoint, bind
 
     bound = bind("127.0.0.1", 0)
-    url = url_of("127.0.0.1", bound, secure=False)
+    url = url_of("127.0.0.1", bound.getsockname()[1], secure=False)
     options = Options(url=url, hosts=LOCAL_NAMES)
     context = ServingContext(
         served(lake),

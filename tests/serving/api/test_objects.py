@@ -12,6 +12,7 @@ import pytest
 
 from lakecli.base.model import CLIENT_MTIME
 from lakecli.errors import IntegrityError
+from lakecli.serving.api import tasks
 from tests.serving.api.test_bodies import CONTENT, TYPE, form
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 
@@ -237,6 +238,24 @@ def test_import(site: Site, tmp_path: Path) -> None:
     several = {**body, "paths": [location, location]}
     assert site("POST", MAIN + "/import", several).status == 501
     assert site("GET", MAIN + "/import", id="none").status == 404
+
+
+def test_imports_that_cannot_start_do_not_count_as_running(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = {"type": "common_prefix", "path": f"local://{tmp_path}/none", "destination": "in/"}
+    body = {"paths": [location], "commit": {"message": ""}}
+
+    def fail(*_: object, **_fields: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    for name in ("Thread", "_note"):
+        with monkeypatch.context() as patched:
+            patched.setattr(tasks, name, fail)
+            for _ in range(5):
+                with pytest.raises(RuntimeError):
+                    site("POST", MAIN + "/import", body)
+    assert "error" in _imported(site, body)
 
 
 def _imported(site: Site, body: object) -> dict[str, Any]:

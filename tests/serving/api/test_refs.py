@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lakecli.repository.branch import delete
+from lakecli.serving.api.requests import Remembered
+
 if TYPE_CHECKING:
+    import pytest
+
+    from lakecli.repository.handle.lake import Lake
     from tests.serving.api.site import Answer, Site
 
 DEMO = "/repositories/demo"
@@ -51,6 +57,25 @@ def test_branches(site: Site) -> None:
     assert "tx" in results(site("GET", DEMO + "/branches"))
     assert site("DELETE", DEMO + "/branches/nope").status == 404
     assert site("DELETE", MAIN).status == 403
+
+
+def test_a_branch_stays_hidden_whatever_else_is_kept(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Remembered, "MOST", 2)
+    assert branch(site, "tx", hidden=True).status == 201
+    for number in range(3):
+        site.context.own(Remembered).put(f"task {number}", {})
+        assert branch(site, "other", hidden=True).status == 201
+        assert site("DELETE", DEMO + "/branches/other").status == 204
+    assert results(site("GET", DEMO + "/branches")) == ["main"]
+
+
+def test_a_branch_that_is_made_again_is_hidden_only_if_asked(lake: Lake, site: Site) -> None:
+    assert branch(site, "tx", hidden=True).status == 201
+    delete(lake.repository("demo"), "tx")
+    assert branch(site, "tx").status == 201
+    assert results(site("GET", DEMO + "/branches")) == ["main", "tx"]
 
 
 def test_reset(site: Site) -> None:

@@ -141,6 +141,8 @@ def test_committed_only(lake: Lake, site: Site) -> None:
 def test_protected_branches(site: Site) -> None:
     rules = DEMO + "/settings/branch_protection"
     assert site("GET", rules).json == []
+    assert site("PUT", rules, [{"pattern": "A"}, {"pattern": "["}]).status == 400
+    assert site("GET", rules).json == []
     assert site("PUT", rules, [{"pattern": "main"}, {"pattern": "v*"}]).status == 204
     found = site("GET", rules)
     assert [each["pattern"] for each in found.json] == ["main", "v*"]

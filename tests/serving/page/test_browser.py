@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.serving import server
+from lakecli.serving.clients import url_of
 from lakecli.serving.context import Options
 from lakecli.serving.page.asked import link
 from tests.serving.page.site import Site, fill
@@ -69,7 +70,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Site]]:
         fill(lake, directory)
         site = Site(lake)
         bound = server.bind(server.LOOPBACK, 0)
-        url = server.url_of(server.LOOPBACK, bound, secure=False)
+        url = url_of(server.LOOPBACK, bound.getsockname()[1], secure=False)
         options = Options(url=url, hosts=server.names_of(server.LOOPBACK))
         started, errors = Event(), list[BaseException]()
         endpoint = server.Endpoint(

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import zlib
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -281,6 +282,46 @@ class _Reads:
         found = self.data[start : None if length is None else start + length]
         self.read += len(found)
         return found
+
+
+def previewed(monkeypatch: pytest.MonkeyPatch, name: bytes, data: bytes) -> preview.Preview:
+    monkeypatch.setattr(reading, "locate", lambda *_: (_Reads(data), "key"))
+    monkeypatch.setattr(reading, "read_object", lambda *_: iter([data]))
+    return preview.preview(None, name, entry(data))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("data", [b"", b"a,b", b"a,b\n1,"])
+def test_gzip_data_may_be_cut_off_anywhere(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    packer = zlib.compressobj(wbits=31)
+    cut = packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
+    found = previewed(monkeypatch, b"a.csv.gz", cut)
+    assert "first" in found.note
+    if b"\n" in data:
+        assert found.rows == [["a", "b"]]
+    else:
+        assert found.text == data.decode()
+
+
+def test_all_members_of_gzip_data_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [gzip.compress(each) for each in (b"a,b\n1,2\n", b"", b"3,4\n")]
+    found = previewed(monkeypatch, b"a.csv.gz", b"".join(members))
+    assert (found.note, found.rows) == ("2 rows.", [["a", "b"], ["1", "2"], ["3", "4"]])
+    padded = previewed(monkeypatch, b"a.txt.gz", members[0] + bytes(512))
+    assert (padded.note, padded.text) == ("", "a,b\n1,2\n")
+
+
+@pytest.mark.parametrize("rest", [b"\x1f\x8bdamaged", b"\x1f\x8b"])
+def test_gzip_data_with_an_unreadable_member_is_not_all(
+    monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    found = previewed(monkeypatch, b"a.txt.gz", gzip.compress(b"first\n") + rest)
+    assert (found.note, found.text) == ("The first 6 bytes.", "first\n")
+
+
+def test_gzip_data_behind_what_is_read_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = gzip.compress(b"first\n", compresslevel=0)
+    monkeypatch.setattr(preview, "MOST_READ", len(first))
+    assert previewed(monkeypatch, b"a.txt.gz", first * 2).note == "The first 6 bytes."
 
 
 def test_of_a_large_object_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
