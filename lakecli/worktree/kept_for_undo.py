@@ -381,7 +381,7 @@ def overwrite_again(
         written = writer.finish()
         on_step("index")
         if is_at_commit:
-            worktree.index.save(worktree.index_file)
+            worktree.save_index()
         on_step("settle")
         failed = [path for path, _ in (*written.failures, *written.impossible, *written.blocked)]
         done |= wanted.keys() - {*written.kept, *failed}

@@ -16,7 +16,7 @@ from lakecli.errors import NotFound
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.walk import LinkPolicy, open_below
 from lakecli.worktree import scan as scanning
-from lakecli.worktree.index import state_of
+from lakecli.worktree.index import Index, state_of
 from lakecli.worktree.status import ChangedPath, differences, status
 from lakecli.worktree.worktree import Worktree
 from tests.support.worktrees import clone, commit_contents, files, items, pull, reopen, write
@@ -125,6 +125,29 @@ def test_a_lost_index_is_made_anew(repository: Repository, root: Path) -> None:
     assert worktree.index_file.exists()
     worktree.index_file.write_bytes(b"damaged")
     assert set(items(reopen(repository, root))) == {"a"}
+
+
+def test_an_index_that_cannot_be_read_or_saved_ends_no_command(
+    repository: Repository, root: Path
+) -> None:
+    file = reopen(repository, root).index_file
+    file.unlink()
+    file.mkdir()
+    write(root, {"a": "mine"})
+    assert set(items(reopen(repository, root))) == {"a"}
+    (notice,) = repository.notices
+    assert notice.message == (
+        f"cannot save {file}: is a directory; without this index, each command reads all files of "
+        f"{root}"
+    )
+    commit_contents(repository, {"t": "theirs"})
+    pull(reopen(repository, root))
+    assert files(root) == {"a": "mine", "d/b": "2", "d/e/c": "3", "gone": "4", "t": "theirs"}
+    assert set(items(reopen(repository, root))) == {"a"}
+    assert repository.notices == [notice]
+    file.rmdir()
+    assert set(items(reopen(repository, root))) == {"a"}
+    assert Index.load(file, reopen(repository, root).index.key) is not None
 
 
 def test_links_and_special_files_follow_the_policy(repository: Repository, root: Path) -> None:
