@@ -127,3 +127,34 @@ def temporary_space() -> Iterator[None]:
             f"no space left for temporary files in {gettempdir()}",
             hint="set TMPDIR to a directory on a disk with free space",
         ) from error
+
+
+class SqliteErrors:
+    """A context manager that converts errors of SQLite, such as that of a full disk.
+
+    It is a class because a generator function takes about as long as the look-up of a row.
+
+    Args:
+        database: the path of the database; ``""`` if it is a temporary file.
+
+    Raises:
+        Unreachable: SQLite cannot create, read or write its files.
+    """
+
+    def __init__(self, database: StrPath = "") -> None:
+        self._named = f"{os.fspath(database)} or " if database else ""
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Convert the error of the block."""
+        if error is None:
+            return
+        import sqlite3  # few commands need it
+
+        if isinstance(error, sqlite3.OperationalError):
+            raise Unreachable(
+                f"SQLite cannot use {self._named}its temporary files: {error}",
+                hint="free some space, or set TMPDIR to a directory on a disk with free space",
+            ) from error

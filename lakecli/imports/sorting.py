@@ -24,7 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from lakecli.base.temporary_files import replacing
+from lakecli.base.temporary_files import SqliteErrors, replacing
 from lakecli.engine.errors_as_json import carrying_errors, new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
@@ -65,7 +65,7 @@ class SortedSource(NamedTuple):
     def rows(self, task: model.Task, failures: model.Failures) -> Iterator[model.Rows]:
         """Yield the rows in order."""
         del task, failures
-        with closing(sqlite3.connect(self.path)) as store:
+        with SqliteErrors(self.path), closing(sqlite3.connect(self.path)) as store:
             found = store.execute(_SELECT, (self.first, self.last))
             while batch := found.fetchmany(model.ROWS_AT_ONCE):
                 yield rows_of_tuples(batch)
@@ -80,8 +80,11 @@ def sort_here(source: Manifest, path: Path, task: model.Task, high: bytes | None
 
     Args:
         path: the file for the sorted rows; the caller deletes it.
+
+    Raises:
+        Unreachable: SQLite cannot write the file, for example because the disk is full.
     """
-    with closing(sqlite3.connect(path, isolation_level=None)) as store:
+    with SqliteErrors(path), closing(sqlite3.connect(path, isolation_level=None)) as store:
         # The file need not survive a crash: a later run sorts the manifest again.
         store.execute("PRAGMA journal_mode = OFF")
         store.execute("PRAGMA synchronous = OFF")

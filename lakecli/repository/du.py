@@ -13,6 +13,7 @@ from typing import Final
 
 from lakecli.base.ids import RangeId
 from lakecli.base.model import Entry
+from lakecli.base.temporary_files import SqliteErrors
 from lakecli.committed.diff import prefix_of
 from lakecli.committed.values import decode_entry
 from lakecli.refs.expression import parse_expression
@@ -63,20 +64,22 @@ def du(
 
     Raises:
         NotFound: no such ref.
+        Unreachable: SQLite cannot write its temporary files, for example because the disk is full.
     """
     with open_view(repository, ref) as view, closing(sqlite3.connect("")) as database:
         database.isolation_level = None
-        for statement in (
-            _CACHE,
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
-            "CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID",
-            "CREATE TABLE others (id BLOB PRIMARY KEY) WITHOUT ROWID",
-            "BEGIN",
-        ):
-            database.execute(statement)
-        if shared:
-            database.executemany("INSERT OR IGNORE INTO others VALUES (?)", _iter_others(view))
+        with SqliteErrors():
+            for statement in (
+                _CACHE,
+                "PRAGMA journal_mode = OFF",
+                "PRAGMA synchronous = OFF",
+                "CREATE TABLE seen (id BLOB PRIMARY KEY) WITHOUT ROWID",
+                "CREATE TABLE others (id BLOB PRIMARY KEY) WITHOUT ROWID",
+                "BEGIN",
+            ):
+                database.execute(statement)
+            if shared:
+                database.executemany("INSERT OR IGNORE INTO others VALUES (?)", _iter_others(view))
         yield _iter_usage(view, prefix, depth, database)
 
 
@@ -105,10 +108,11 @@ def _usage_of(entry: Entry, database: sqlite3.Connection) -> PrefixUsage:
     usage = PrefixUsage(None)
     usage.objects, usage.size = 1, entry.size
     identity = (_id_of(entry),)
-    if database.execute("INSERT OR IGNORE INTO seen VALUES (?)", identity).rowcount == 1:
-        usage.physical = entry.size
-        if database.execute("SELECT 1 FROM others WHERE id = ?", identity).fetchone():
-            usage.shared = entry.size
+    with SqliteErrors():
+        if database.execute("INSERT OR IGNORE INTO seen VALUES (?)", identity).rowcount == 1:
+            usage.physical = entry.size
+            if database.execute("SELECT 1 FROM others WHERE id = ?", identity).fetchone():
+                usage.shared = entry.size
     return usage
 
 

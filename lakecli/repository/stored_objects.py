@@ -28,6 +28,7 @@ from blake3 import blake3
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import DATA, MAX_TABLE_SIZE, SSTABLES, data_digest
 from lakecli.base.progress import NO_PROGRESS, Progress
+from lakecli.base.temporary_files import SqliteErrors
 from lakecli.committed.cache import OUTLINE_SUFFIX, read_outline
 from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
@@ -107,6 +108,9 @@ class DataIndex(ObjectIndex):
 
     Attributes:
         count: the number of objects below ``data/`` that have been listed so far.
+
+    Raises:
+        Unreachable: SQLite cannot write the database, for example because the disk is full.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -116,13 +120,14 @@ class DataIndex(ObjectIndex):
         self.count = 0
         # A temporary file of this process. A check may list the objects in another thread.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        for line in (
-            "PRAGMA journal_mode = OFF",
-            "PRAGMA cache_size = -65536",
-            "CREATE TABLE objects (key BLOB PRIMARY KEY, size INTEGER) WITHOUT ROWID",
-            "BEGIN",  # one transaction, or each object would be written by itself
-        ):
-            self._database.execute(line)
+        with SqliteErrors():
+            for line in (
+                "PRAGMA journal_mode = OFF",
+                "PRAGMA cache_size = -65536",
+                "CREATE TABLE objects (key BLOB PRIMARY KEY, size INTEGER) WITHOUT ROWID",
+                "BEGIN",  # one transaction, or each object would be written by itself
+            ):
+                self._database.execute(line)
 
     def __exit__(self, *_: object) -> None:
         """Delete the index."""
@@ -131,17 +136,19 @@ class DataIndex(ObjectIndex):
     def fill(self) -> Iterator[ObjectInfo]:
         """List the data objects and add them to the index; yield the objects lakecli has named."""
         for infos in batches(self._store.list(DATA), _BATCH):
-            self._database.executemany(
-                "INSERT OR REPLACE INTO objects VALUES (?, ?)",
-                [(_as_bytes(info.key), info.size) for info in infos],
-            )
+            with SqliteErrors():
+                self._database.executemany(
+                    "INSERT OR REPLACE INTO objects VALUES (?, ?)",
+                    [(_as_bytes(info.key), info.size) for info in infos],
+                )
             self.count += len(infos)
             yield from (info for info in infos if data_digest(info.key) is not None)
 
     def _find(self, key: str, size: int) -> int | None:
         del size
         query = "SELECT size FROM objects WHERE key = ?"
-        found = self._database.execute(query, (_as_bytes(key),)).fetchone()
+        with SqliteErrors():
+            found = self._database.execute(query, (_as_bytes(key),)).fetchone()
         return None if found is None else int(found[0])
 
 

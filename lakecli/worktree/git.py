@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from stat import S_IMODE
 from typing import Final, NamedTuple
 
 from lakecli.base.directories import LINK_FILE
@@ -10,8 +11,8 @@ from lakecli.base.temporary_files import replacing
 from lakecli.errors import Refused
 from lakecli.settings.settings import run_git
 
-MARKER: Final = "# ignored by lakectl local"
-_END: Final = "# end of what lakectl local ignores"
+MARKER: Final = b"# ignored by lakectl local"
+_END: Final = b"# end of what lakectl local ignores"
 
 
 class GitRepository(NamedTuple):
@@ -97,18 +98,26 @@ def ignore_in_git(found: GitRepository, directory: Path) -> Path | None:
     if os.path.lexists(file) and (file.is_symlink() or not file.is_file()):
         hint = "\n  ".join(["add these lines to what Git ignores:", *entries])
         raise Refused(f"{file} is a symbolic link or no file, and was left alone", hint=hint)
-    text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
-    lines = text.splitlines()
-    if all(entry in lines for entry in entries):
+    text = file.read_bytes() if file.exists() else b""
+    carriage_return = b"\r" if b"\r\n" in text else b""
+    if text and not text.endswith(b"\n"):
+        text += carriage_return + b"\n"
+    # Git ends a line at LF only, and ignores a CR before the LF.
+    lines = text.split(b"\n")
+    found_lines = [line.removesuffix(b"\r") for line in lines]
+    new = [entry for entry in map(os.fsencode, entries) if entry not in found_lines]
+    if not new:
         return None
-    new = [entry for entry in entries if entry not in lines]
-    if MARKER in lines:
-        start = lines.index(MARKER) + 1
-        lines[start:start] = new
+    if MARKER in found_lines:
+        start = found_lines.index(MARKER) + 1
     else:
-        lines += [*([""] if lines else []), MARKER, *new, _END]
+        start = len(lines) - 1
+        new = [*([b""] if text else []), MARKER, *new, _END]
+    lines[start:start] = [line + carriage_return for line in new]
     with replacing(file, mode=0o666) as opened:
-        opened.write(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+        if file.exists():
+            os.fchmod(opened.fileno(), S_IMODE(file.stat().st_mode))
+        opened.write(b"\n".join(lines))
     return file
 
 

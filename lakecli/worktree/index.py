@@ -2,8 +2,8 @@
 
 For each path of the base the index has the state (`FileState`) in which the file had the base's
 bytes, so that a file in that state is not read again. The index is a cache: if it is missing,
-damaged or of another base, all files are read once more. Each directory has one index file in the
-home::
+unreadable, damaged or of another base, all files are read once more. Each directory has one index
+file in the home::
 
     magic, key, root         the base and link that the index belongs to; the directory's path
     per directory            sizes, its path, the names of its files joined by NUL, the records
@@ -231,10 +231,10 @@ class Index:
 
     @classmethod
     def load(cls, file: Path, key: str) -> "Index | None":
-        """Return the index in a file; ``None`` if it is missing, damaged, or has another key."""
+        """Return the index in a file; ``None`` if it cannot be read or has another key."""
         try:
             data = file.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:
             return None
         header = key.encode("utf-8", "surrogateescape")
         found, at = _field_at(data, len(_MAGIC))
@@ -304,7 +304,8 @@ def clear_unused(directory: Path, *, now_ns: int) -> None:
     """Delete the index files that were not used for 90 days."""
     for file, status in _files(directory):
         if status.st_mtime_ns < now_ns - UNUSED_NS:
-            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                file.unlink()
 
 
 def prune(directory: Path) -> list[bytes]:

@@ -278,6 +278,7 @@ def _write_back(
     tree = _tree_of(worktree, operation)
     back: set[bytes] = set()
     removed: set[bytes] = set()
+    wanted: list[WantedFile] = []
     is_at_commit = worktree.base_tree == tree
     for staged in operation.staging:
         with worktree.repository.lake.kv.read() as txn:
@@ -299,12 +300,14 @@ def _write_back(
             else:
                 writer.report.kept.append(relative)
                 continue
-            for each in _tracked_in_the_way(worktree, relative) if is_at_commit else ():
-                if each not in changes:
-                    writer.remove(each, Expected.BASE)
-                    removed.add(each)
-            decode_entry(value)  # raises the error of a damaged entry before the file is added
-            writer.add(WantedFile(relative, value, expected))
+            decode_entry(value)  # raises the error of a damaged entry before any file is removed
+            wanted.append(WantedFile(relative, value, expected))
+    for file in wanted:
+        for each in _tracked_in_the_way(worktree, file.path) if is_at_commit else ():
+            if each not in changes:
+                writer.remove(each, Expected.BASE)
+                removed.add(each)
+        writer.add(file)
     return back, removed
 
 
@@ -378,7 +381,7 @@ def overwrite_again(
         written = writer.finish()
         on_step("index")
         if is_at_commit:
-            worktree.index.save(worktree.index_file)
+            worktree.save_index()
         on_step("settle")
         failed = [path for path, _ in (*written.failures, *written.impossible, *written.blocked)]
         done |= wanted.keys() - {*written.kept, *failed}

@@ -130,14 +130,20 @@ class Scanner:
         return self._found
 
     def _visit(self, directory: bytes, above: _Above) -> list[_Directory] | None:
-        """Compare the files of one directory; return its subdirectories, or ``None`` if skipped."""
+        """Compare the files of one directory; return its subdirectories.
+
+        Returns:
+            The subdirectories; ``None`` if the directory was skipped or removed.
+        """
         try:
             # Files are described relative to the opened directory: the kernel walks no path.
             descriptor = open_below(self.root, directory, OPEN_DIRECTORY, follow=self._follows)
-        except FileNotFoundError:
-            return []  # removed meanwhile
         except OSError as error:
-            self._skip(directory, error)
+            # A subdirectory that was removed meanwhile is not skipped: its files count as removed.
+            # If links are followed, only the target of a link may be gone.
+            is_removed = isinstance(error, FileNotFoundError) and directory and not self._follows
+            if not is_removed:
+                self._skip(directory, error)
             return None
         with closing(descriptor):
             return self._visit_opened(directory, descriptor, above)

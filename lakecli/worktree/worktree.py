@@ -22,6 +22,7 @@ from lakecli.base.model import (
     Entry,
     MetarangeId,
 )
+from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.committed.diff import diff
 from lakecli.committed.point_reads import find
 from lakecli.committed.scan import scan
@@ -284,8 +285,22 @@ class Worktree:
     def retarget(self, tree: MetarangeId) -> None:
         """Mark the index as the index of another tree, and save it."""
         self.index.key = self._key(tree)
-        self.index.save(self.index_file)
+        self.save_index()
         indexes.clear_unused(self.index_file.parent, now_ns=self.clock_ns())
+
+    def save_index(self) -> None:
+        """Save the index; if that fails, only add a notice, because the index is a cache."""
+        file = self.index_file
+        try:
+            self.index.save(file)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            hint = f"remove {file}, or make its directory writable"
+            self.repository.notify(
+                f"cannot save {file}: {reason}; without this index, each command reads all files "
+                f"of {self.root}",
+                hint=MACHINE_HINTS.get(error.errno or 0, hint),
+            )
 
     def scan(self) -> Scan:
         """Return the files that the user has changed since the base.
@@ -321,7 +336,7 @@ class Worktree:
             is_same=self._equals_base,
         ).run()
         if self.index.has_changed and not self.link.active:
-            self.index.save(self.index_file)
+            self.save_index()
         if self.blocked:
             removed = dict.fromkeys(self.blocked, LocalChange(ChangeType.REMOVED, None))
             found.changes = dict(sorted({**found.changes, **removed}.items()))

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import re
+import sqlite3
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Thread
@@ -13,6 +14,7 @@ import pytest
 
 import lakecli
 from lakecli.base.temporary_files import (
+    SqliteErrors,
     create_temporary,
     remove_leftovers,
     replacing,
@@ -192,3 +194,12 @@ def test_a_full_disk_of_temporary_files_is_named(number: int) -> None:
 def test_other_errors_of_temporary_files_stay() -> None:
     with pytest.raises(OSError, match="of another kind"), temporary_space():
         raise OSError(errno.EIO, "of another kind")
+
+
+def test_errors_of_sqlite_name_the_database_and_the_variable() -> None:
+    named = "cannot use /d/rows or its temporary files: full"
+    with pytest.raises(Unreachable, match=named) as raised, SqliteErrors("/d/rows"):
+        raise sqlite3.OperationalError("full")
+    assert "TMPDIR" in str(raised.value.hint)
+    with pytest.raises(sqlite3.ProgrammingError), SqliteErrors():
+        raise sqlite3.ProgrammingError("a fault of the program")

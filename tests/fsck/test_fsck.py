@@ -9,7 +9,7 @@ from lakecli.base.layout import DATA, POLICY, REPOSITORY, SHARING, SSTABLES, dat
 from lakecli.base.model import CommitId
 from lakecli.committed.check import SMALLEST_ENTRY
 from lakecli.engine.runner import count_head_entries
-from lakecli.errors import IntegrityError
+from lakecli.errors import IntegrityError, Unreachable
 from lakecli.fsck.check import fsck, summarise
 from lakecli.fsck.findings import FsckCounts
 from lakecli.fsck.hashing import hash_objects
@@ -21,6 +21,7 @@ from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.repository.stored_objects import DataIndex
 from lakecli.repository.upload import UploadOptions
 from lakecli.repository.upload_tree import upload_tree
+from tests.support.disk import limit_databases
 from tests.support.lakes import entry_of, stage, stage_entries
 from tests.support.recorded_progress import RecordedProgress
 from tests.support.stores import get_branch
@@ -240,3 +241,20 @@ def test_the_index_finds_every_digest(repository: Repository, namespace: Path) -
         assert index.problem_of("data/00/" + "0" * 62, 1) == "missing"
         assert index.problem_of("data/ff/" + "f" * 62, 1) == "missing"
         assert index.problem_of("elsewhere", 1) == "its physical address is no key of a data object"
+
+
+@pytest.mark.parametrize("pages", [1, 2])
+def test_a_disk_without_space_for_the_index_is_reported(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    stage(repository, "main", {b"%d" % number: b"%d" % number for number in range(100)})
+    limit_databases(monkeypatch, pages=pages)
+    with pytest.raises(Unreachable, match="temporary files: database or disk is full"):
+        list(fsck(repository))
+
+
+def test_an_index_that_cannot_be_read_is_reported(repository: Repository) -> None:
+    with DataIndex(repository.store) as index:
+        index._database.set_progress_handler(lambda: 1, 1)  # ends each statement with an error
+        with pytest.raises(Unreachable, match="temporary files: interrupted"):
+            index.problem_of("data/00/" + "0" * 62, 1)

@@ -18,7 +18,14 @@ import pytest
 
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
-from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
+from lakecli.errors import (
+    ConflictError,
+    IntegrityError,
+    Refused,
+    Unreachable,
+    Unsupported,
+    UsageError,
+)
 from lakecli.imports import manifest, manifest_rows, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
@@ -37,6 +44,7 @@ from tests.imports.lists import (
     write_parquet,
 )
 from tests.imports.sources import value_of
+from tests.support.disk import limit_databases
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -675,3 +683,22 @@ def test_progress_has_a_total_where_it_is_known(
     assert progress.expected == expected
     assert (progress.items, progress.size) == (3_000, 0)
     assert 0 < progress.parts == progress.parts_expected
+
+
+@pytest.mark.parametrize("pages", [1, 10])
+def test_a_disk_without_space_for_sorting_is_reported(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    source = write_csv(tmp_path / "x.csv", rows(shuffled=True))
+    limit_databases(monkeypatch, pages=pages)
+    with pytest.raises(Unreachable, match="/rows or its temporary files: database or disk is full"):
+        run(repository, source)
+
+
+def test_sorted_rows_that_cannot_be_read_are_reported(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_csv(tmp_path / "x.csv", rows(shuffled=True))
+    monkeypatch.setattr(sorting, "_SELECT", "SELECT * FROM gone WHERE ? < ?")
+    with pytest.raises(Unreachable, match="/rows or its temporary files: no such table: gone"):
+        run(repository, source)

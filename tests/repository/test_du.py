@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import NotFound
+from lakecli.errors import NotFound, Unreachable
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.du import du
+from tests.support.disk import limit_databases
 from tests.support.lakes import stage
 
 if TYPE_CHECKING:
@@ -89,3 +90,13 @@ def test_tags_share_too_and_staged_changes_of_others_do_not(repository: Reposito
     assert rows(repository, "main", shared=1) == [(None, 4, 14, 9, 6)]
     with pytest.raises(NotFound):
         rows(repository, "nope")
+
+
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_disk_without_space_is_reported(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    stage(repository, "main", {b"%d" % number: b"%d" % number for number in range(300)})
+    limit_databases(monkeypatch, pages=pages)
+    with pytest.raises(Unreachable, match="temporary files: database or disk is full"):
+        rows(repository, "main")

@@ -8,6 +8,7 @@ given in it. `Disk` notes who writes, names and syncs below a directory, by inod
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,3 +159,15 @@ def after_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) 
 
     monkeypatch.setattr(LmdbEnvironment, "commit", commit)
     return commits
+
+
+def limit_databases(monkeypatch: pytest.MonkeyPatch, *, pages: int) -> None:
+    """Let each SQLite database that is opened from now on have only so many pages."""
+    connect = sqlite3.connect
+
+    def limited(*args: Any, **options: Any) -> sqlite3.Connection:
+        database: sqlite3.Connection = connect(*args, **options)
+        database.execute(f"PRAGMA max_page_count = {pages}")
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", limited)

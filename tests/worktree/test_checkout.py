@@ -13,7 +13,7 @@ import pytest
 from lakecli import native
 from lakecli.base.identity import blake3_of
 from lakecli.base.layout import data_key
-from lakecli.base.model import ChangeType, CommitId
+from lakecli.base.model import ChangeType, CommitId, StagingToken
 from lakecli.base.uri import parse_path
 from lakecli.errors import IntegrityError, NotFound, Refused, Unreachable
 from lakecli.kv.local_store import Table
@@ -24,6 +24,7 @@ from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.repository.undo.log import redo_target
 from lakecli.repository.undo.undo import redo, undo
 from lakecli.repository.upload import UploadOptions
+from lakecli.staging import area
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.local.store import DirectoryStore
 from lakecli.worktree import create
@@ -1041,3 +1042,18 @@ def test_the_executable_bit_survives_restore_and_undo(
     take_back_checked(repository)
     assert files(root)["a"] == "mine"
     assert [bool((root / name).stat().st_mode & 0o111) for name in ("a", "b")] == [True, False]
+
+
+def test_an_undo_with_a_damaged_entry_removes_nothing(repository: Repository, root: Path) -> None:
+    write(root, {"new/x": "mine", "new/y": "mine too"})
+    commit_contents(repository, {"new": "theirs"})
+    pull(reopen(repository, root), OwnChanges.FORCE)
+    operation = undo(repository).operation
+    (staged,) = operation.staging
+    with repository.lake.kv.write() as txn:
+        area.put_many(txn, StagingToken(staged.token), [(b"new/y", area.ClaimedValue(b"damaged"))])
+    before = files(root)
+    assert before["new"] == "theirs"
+    with pytest.raises(IntegrityError):
+        restore_kept(repository, operation, DOWNLOADS)
+    assert files(root) == before

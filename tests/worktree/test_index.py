@@ -60,6 +60,7 @@ def test_an_index_of_something_else_or_a_damaged_one_is_not_used(tmp_path: Path)
     index.put(b"d/a", FileState(1, 2, 3, 4), DIGEST)
     index.save(file)
     assert Index.load(tmp_path / "absent", "key") is None
+    assert Index.load(tmp_path, "key") is None  # a directory
     assert Index.load(file, "other") is None
     data = file.read_bytes()
     for position in range(len(data)):

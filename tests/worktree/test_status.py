@@ -14,9 +14,9 @@ from lakecli.base.model import ChangeType, Difference
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
-from lakecli.repository.transfer.walk import LinkPolicy
+from lakecli.repository.transfer.walk import LinkPolicy, open_below
 from lakecli.worktree import scan as scanning
-from lakecli.worktree.index import state_of
+from lakecli.worktree.index import Index, state_of
 from lakecli.worktree.status import ChangedPath, differences, status
 from lakecli.worktree.worktree import Worktree
 from tests.support.worktrees import clone, commit_contents, files, items, pull, reopen, write
@@ -125,6 +125,29 @@ def test_a_lost_index_is_made_anew(repository: Repository, root: Path) -> None:
     assert worktree.index_file.exists()
     worktree.index_file.write_bytes(b"damaged")
     assert set(items(reopen(repository, root))) == {"a"}
+
+
+def test_an_index_that_cannot_be_read_or_saved_ends_no_command(
+    repository: Repository, root: Path
+) -> None:
+    file = reopen(repository, root).index_file
+    file.unlink()
+    file.mkdir()
+    write(root, {"a": "mine"})
+    assert set(items(reopen(repository, root))) == {"a"}
+    (notice,) = repository.notices
+    assert notice.message == (
+        f"cannot save {file}: is a directory; without this index, each command reads all files of "
+        f"{root}"
+    )
+    commit_contents(repository, {"t": "theirs"})
+    pull(reopen(repository, root))
+    assert files(root) == {"a": "mine", "d/b": "2", "d/e/c": "3", "gone": "4", "t": "theirs"}
+    assert set(items(reopen(repository, root))) == {"a"}
+    assert repository.notices == [notice]
+    file.rmdir()
+    assert set(items(reopen(repository, root))) == {"a"}
+    assert Index.load(file, reopen(repository, root).index.key) is not None
 
 
 def test_links_and_special_files_follow_the_policy(repository: Repository, root: Path) -> None:
@@ -403,6 +426,48 @@ def test_a_file_that_is_deleted_once_it_was_listed_is_removed(
     monkeypatch.setattr(os, "scandir", listed)
     found = {path: item.here for path, item in items(reopen(repository, root)).items()}
     assert found == {"a": REMOVED, "gone": CHANGED}
+
+
+def move_away_before_opening(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, relative: bytes
+) -> None:
+    """Move a directory away just before the scan opens the directory `relative`."""
+
+    def moved(root: bytes, path: bytes, *args: Any, **options: Any) -> int:
+        if path == relative:
+            directory.rename(directory.parent / "away")
+        return open_below(root, path, *args, **options)
+
+    monkeypatch.setattr(scanning, "open_below", moved)
+
+
+def test_a_directory_that_is_removed_once_it_was_listed_has_removed_files(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_away_before_opening(monkeypatch, root / "d", b"d")
+    found = {path: item.here for path, item in items(reopen(repository, root)).items()}
+    assert found == {"d/b": REMOVED, "d/e/c": REMOVED}
+
+
+def test_files_behind_a_link_whose_target_disappears_are_not_removed(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "d").rename(root.parent / "target")
+    (root / "d").symlink_to(root.parent / "target")
+    move_away_before_opening(monkeypatch, root.parent / "target", b"d")
+    worktree = reopen(repository, root, LinkPolicy.FOLLOW)
+    found = status(worktree, local=True, selection=EVERYTHING)
+    assert (found.items, found.problems) == ([], [(b"d", "no such file or directory")])
+
+
+def test_a_working_directory_that_disappears_has_no_removed_files(
+    repository: Repository, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worktree = reopen(repository, root)
+    assert worktree.index.find(b"a") is not None
+    move_away_before_opening(monkeypatch, root, b"")
+    found = worktree.scan_all()
+    assert (found.changes, found.problems) == ({}, [(b"", "no such file or directory")])
 
 
 def test_a_link_is_read_only_where_links_are_followed(tmp_path: Path) -> None:

@@ -66,8 +66,10 @@ def test_an_index_that_nobody_uses_is_deleted_after_90_days(tmp_path: Path) -> N
         at = 10**18 - UNUSED_NS - age
         os.utime(tmp_path / name, ns=(at, at))
     (tmp_path / "other").write_text("")
+    (tmp_path / "1-0.index").mkdir()  # cannot be deleted as a file
+    os.utime(tmp_path / "1-0.index", ns=(0, 0))
     clear_unused(tmp_path, now_ns=10**18)
-    assert {each.name for each in tmp_path.iterdir()} == {"1-2.index", "other"}
+    assert {each.name for each in tmp_path.iterdir()} == {"1-0.index", "1-2.index", "other"}
 
 
 def test_using_an_index_keeps_it(repository: Repository, tmp_path: Path) -> None:
