@@ -32,9 +32,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import ClassVar, Final
 
-DISTRIBUTION: Final = "lakecli-vcs"
-"""The name under which pip lists the installed package; no package index has the package yet."""
-
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra, for hints."""

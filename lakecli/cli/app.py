@@ -75,7 +75,8 @@ def _run_process(argv: Sequence[str]) -> int:
     from lakecli.cli.run import run
 
     # Paths are bytes: surrogates, which stand for bytes that are not UTF-8, are written as bytes.
-    for stream in (sys.stdout, sys.stderr):
+    # Answers to questions may have such bytes, too.
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
     environment = Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)

@@ -39,27 +39,23 @@ def run(argv: Sequence[str], environment: Environment) -> int:
     try:
         return run_within(argv, environment, given)
     except BaseException as error:  # noqa: BLE001 - the one boundary
-        return _report(
-            _with_habit(error, argv, environment),
-            Context(environment, given, argv),
-            interrupted=bool(environment.interrupts),
-        )
+        context = Context(environment, given, argv)
+        error = _with_habit(error, argv, context)
+        return _report(error, context, interrupted=bool(environment.interrupts))
 
 
-def _with_habit(
-    error: BaseException, argv: Sequence[str], environment: Environment
-) -> BaseException:
+def _with_habit(error: BaseException, argv: Sequence[str], context: Context) -> BaseException:
     """Return the error; if the line has a common mistake, such as ``HEAD``, replace its hint."""
     if isinstance(error, NotFound | UsageError) and re.search(_HEAD, error.message):
         error.hint = "there is no HEAD: a branch stands for its newest commit, so write main~1"
     elif isinstance(error, UsageError):
         from lakecli.cli.manual.mistakes import meant_line, meant_repository
 
-        hint = meant_line(argv, error.message)
+        _, line = split(argv, Globals(), is_prefix=lambda _: False)  # without leading options
+        hint = meant_line(line, error.message)
         if hint is None and isinstance(error, NotUri):
-            context = Context(environment, Globals(), argv)
             with closing(context), suppress(LakeError):
-                hint = meant_repository(error.text, argv, context)
+                hint = meant_repository(error.text, line, context)
         error.hint = hint or error.hint
     return error
 

@@ -20,7 +20,7 @@ from lakecli.remote.ref_records import InvalidRecord
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.contract import OwnLake, Repository
 from lakecli.repository.handle import lake as lakes
-from lakecli.repository.handle.namespace import describe_there, owner_of
+from lakecli.repository.handle.namespace import describe_there, hint_to_take_over, owner_of
 from lakecli.repository.journal import bucket_state, operation_log, tracking
 from lakecli.repository.sharing import fetch
 from lakecli.repository.sharing.fetch import Change, RefsInBucket, RefUpdate, Unpacked, notify
@@ -121,8 +121,10 @@ def clone_known(
         intended = lakes.find_intention(txn, uri)
     if record is not None and record.storage_namespace == uri:
         if take_over and record.is_borrowed:
-            hint = f"delete the clone, then clone it again: `repo delete lakefs://{name}`"
-            raise Refused(f"lakefs://{name} reads a namespace that belongs to lakeFS", hint=hint)
+            raise Refused(
+                f"lakefs://{name} reads a namespace that belongs to lakeFS",
+                hint=hint_to_take_over(f"lakefs://{name}"),
+            )
         return lakes.LocalRepository(lake, record), None
     if record is not None or uri in places or intended is not None:
         return None

@@ -28,6 +28,7 @@ from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import encode_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_commit, claim_trees
+from lakecli.repository.handle.namespace import hint_to_take_over
 from lakecli.repository.lakefs.dump import RefsManifest, trees_missing
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped, find_take_over, keep_dump
 from lakecli.sstable.format import encode_value
@@ -117,8 +118,10 @@ def refs_dump(repository: Repository, *, leave_out: Collection[Loss] = ()) -> Du
         SweepRunning: a sweep is still running.
     """
     if repository.record.is_borrowed:
-        hint = "to write to it, clone it anew: `take_over=True`"
-        raise Refused(f"{repository.uri} reads a namespace that belongs to lakeFS", hint=hint)
+        raise Refused(
+            f"{repository.uri} reads a namespace that belongs to lakeFS",
+            hint=hint_to_take_over(repository.uri),
+        )
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
         heads = {branch.name: branch.commit_id for branch in refs.iter_branches()}

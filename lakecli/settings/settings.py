@@ -133,12 +133,6 @@ class Settings:
         return self._find("user.email", str)
 
     @property
-    def user(self) -> str | None:
-        """The committer as ``Name <email>``, if both are set."""
-        name, email = self.user_name, self.user_email
-        return f"{name} <{email}>" if name and email else None
-
-    @property
     def base_uri(self) -> str:
         """The prefix of URIs that do not start with ``lakefs://``; may be empty."""
         return self._find("base_uri", str) or ""

@@ -6,7 +6,7 @@ the base are compared by size, then by their bytes. Files that are not in the ba
 
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -121,7 +121,7 @@ class Scanner:
                 visited.add(directory)
                 waiting += below
         for directory, block in blocks.items():
-            if directory not in visited and not _is_below(directory, self._skipped):
+            if directory not in visited and not is_below(directory, self._skipped):
                 lead = directory + b"/"
                 for name in block.names:
                     self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
@@ -220,7 +220,7 @@ class Scanner:
             elif state != block.at(position).state:
                 self._look(path, block, position, found)
         for name in tracked:
-            if not _is_below(lead + name, self._skipped):
+            if not is_below(lead + name, self._skipped):
                 self._found.changes[lead + name] = LocalChange(ChangeType.REMOVED, None)
 
     def _is_new(self, path: bytes, name: bytes) -> bool:
@@ -311,9 +311,16 @@ def _is_unchanged(block: indexes.TrackedDirectory, files: Mapping[bytes, os.DirE
     return found == list(indexes.STATES.iter_unpack(block.records))
 
 
-def _is_below(path: bytes, places: list[bytes]) -> bool:
-    """Return whether a path is one of `places`, or is below one of them."""
-    return any(path == place or path.startswith(place + b"/") or not place for place in places)
+def is_below(path: bytes, places: Iterable[bytes]) -> bool:
+    """Return whether a path is one of `places`, or is below one of them.
+
+    Args:
+        places: files and directories; a slash at the end names a directory only, and ``b""`` is
+            the directory that contains all paths.
+    """
+    return any(
+        not place or path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places
+    )
 
 
 def hash_file(root: bytes, relative: bytes, *, follow: bool) -> tuple[str, os.stat_result]:

@@ -382,6 +382,17 @@ def test_the_locale_changes_no_path(cli: Cli, locale: str) -> None:
     assert message == "illegal repository name 'nö' in 'lakefs://nö/é/日'"
 
 
+def test_an_answer_that_is_not_utf8_is_a_no(demo: Demo) -> None:
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    command = (sys.executable, "-m", "lakecli", "repo", "delete", "lakefs://demo")
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environ) as run:
+        os.write(ours, b"\xff\n")
+    os.close(theirs)
+    os.close(ours)
+    assert run.returncode == ExitCode.REFUSED
+
+
 def test_closed_streams_are_tolerated(cli: Cli) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "lakecli", "version"],

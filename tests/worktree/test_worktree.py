@@ -18,7 +18,7 @@ from lakecli.repository import tag
 from lakecli.repository.undo.undo import undo
 from lakecli.worktree.index import NO_DIGEST, FileState, Index
 from lakecli.worktree.link import write_link
-from lakecli.worktree.scan import LocalChange
+from lakecli.worktree.scan import LocalChange, is_below
 from lakecli.worktree.worktree import Busy, lock
 from tests.support.disk import open_below
 from tests.support.lakes import entry_of
@@ -154,3 +154,17 @@ def test_only_a_branch_is_followed_back(repository: Repository, root: Path) -> N
     under_way.relink(active="", target=None)
     under_way.follow_back()
     assert under_way.link.at_head == second
+
+
+@pytest.mark.parametrize(
+    ("place", "below"),
+    [
+        (b"", [b"a", b"a/b", b"ab"]),
+        (b"a", [b"a", b"a/b"]),
+        (b"a/", [b"a/b"]),
+        (b"a//", [b"a/b"]),
+        (b"b", []),
+    ],
+)
+def test_what_is_below_a_place(place: bytes, below: list[bytes]) -> None:
+    assert [path for path in (b"a", b"a/b", b"ab") if is_below(path, [b"c", place])] == below

@@ -33,18 +33,20 @@ _MAX_QUESTION: Final = 1 << 16
 
 
 def read_document(context: Context, filename: str) -> str:
-    """Return the text of a file, or of standard input for ``-``.
+    """Return the text of a file, or of standard input for ``-``, up to `MAX_SIZE` + 1 bytes.
 
     Raises:
         NotFound: the file cannot be read.
     """
     if filename == STANDARD_INPUT:
-        return context.stdin.read()
-    try:
-        with open_input(filename) as file:
-            return file.read(MAX_SIZE + 1).decode("utf-8", "surrogateescape")
-    except OSError as error:
-        raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
+        data = bytes_of(context).read(MAX_SIZE + 1)
+    else:
+        try:
+            with open_input(filename) as file:
+                data = file.read(MAX_SIZE + 1)
+        except OSError as error:
+            raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
+    return data.decode("utf-8", "surrogateescape")
 
 
 class NamesOptions(NamedTuple):

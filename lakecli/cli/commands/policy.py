@@ -15,7 +15,7 @@ from lakecli.cli.line import argument, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Amount, RepositoryUri, Yes
-from lakecli.errors import LakeError, NothingToDo, Refused, UsageError
+from lakecli.errors import NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
 from lakecli.repository import branch_protect
 from lakecli.repository.contract import Repository
@@ -175,18 +175,21 @@ def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False
     opened = context.synced_repository(repository)
     present = read_policy(opened.store)
     before = ("" if present is None else present.document) or _NOTHING
-    with NamedTemporaryFile("w+", encoding="utf-8", suffix=".toml", delete=False) as file:
-        file.write(before)
-    _run_editor(context, file.name)
-    document = read_document(context, file.name)
-    if document == before:
-        raise NothingToDo("the rules were not changed")
+    with NamedTemporaryFile(suffix=".toml", delete=False) as file:
+        file.write(before.encode("utf-8", "surrogateescape"))
+    is_set = False
     try:
+        _run_editor(context, file.name)
+        document = read_document(context, file.name)
+        if document == before:
+            raise NothingToDo("the rules were not changed")
         _set(context, opened, present, document, yes=yes)
-    except LakeError:
-        context.out.note(f"what you wrote is kept: {file.name}")
-        raise
-    Path(file.name).unlink()
+        is_set = True
+    finally:
+        if is_set or read_document(context, file.name) == before:
+            Path(file.name).unlink()
+        else:
+            context.out.note(f"what you wrote is kept: {file.name}")
 
 
 def _run_editor(context: Context, name: str) -> None:

@@ -229,7 +229,8 @@ def presign_tree(
         header = handoff.header._replace(title=files.title, sender=files.sender)
         for file, document in documents:
             if file is None:
-                document.write(context.out.document(), header, handoff.totals)
+                with context.out.document() as target:
+                    document.write(target, header, handoff.totals)
             else:
                 mode = _SCRIPT_MODE if file == files.script else PRIVATE
                 with replacing(file, mode=mode) as target:

@@ -28,6 +28,7 @@ from lakecli.worktree.commit import CommitOptions, Committed, commit
 from lakecli.worktree.create import link_target
 from lakecli.worktree.git import commit_metadata, find_git
 from lakecli.worktree.link import Link, find_root, read_link
+from lakecli.worktree.scan import is_below
 from lakecli.worktree.status import ChangedPath, Status, differences, status
 from lakecli.worktree.worktree import LinkMode, Worktree, not_linked
 
@@ -193,7 +194,7 @@ def show_diff(
     items = [
         item
         for item in found.items
-        if item.path.startswith(prefix) and (not paths or _is_below(item.path, paths))
+        if item.path.startswith(prefix) and (not paths or is_below(item.path, paths))
     ]
     changes = differences(worktree, items, has_values=context.out.json or depth is not None)
     if names:
@@ -205,12 +206,6 @@ def show_diff(
         count = show_counts(context.out, changes, depth=depth)
     warn_of_state(context, worktree, found)
     return count
-
-
-def _is_below(path: bytes, places: Sequence[bytes]) -> bool:
-    return any(
-        not place or path == place or path.startswith(place.rstrip(b"/") + b"/") for place in places
-    )
 
 
 # -- checkouts and commits ----------------------------------------------------------------------

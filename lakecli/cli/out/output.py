@@ -307,16 +307,20 @@ class Output:
         self.flush()
         return self._stdout.buffer
 
-    def document(self) -> BinaryIO:
-        """Flush stdout, and return it as a binary stream for a document that programs read.
+    @contextmanager
+    def document(self) -> Iterator[BinaryIO]:
+        """Flush stdout, and yield it as a binary stream for a document that programs read.
 
         If stdout is a terminal, hidden characters are escaped.
         """
         if not self.stdout_terminal:
-            return self.binary()
+            yield self.binary()
+            return
         from lakecli.cli.out.terminal import EscapedBytes
 
-        return cast("BinaryIO", EscapedBytes(self.binary()))
+        shown = EscapedBytes(self.binary())
+        yield cast("BinaryIO", shown)
+        shown.finish()
 
     # -- stderr ------------------------------------------------------------------------------
 

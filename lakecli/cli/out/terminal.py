@@ -65,6 +65,11 @@ class EscapedBytes:
         self._target.write(shown.encode())
         return len(data)
 
+    def finish(self) -> None:
+        """Write what was held back: a CR or an incomplete UTF-8 sequence at the end."""
+        rest = self._held + self._decoder.decode(b"", final=True)
+        self._target.write(harmless(rest).encode())
+
     def writelines(self, parts: Iterable[bytes]) -> None:
         """Write bytes piece by piece."""
         for part in parts:

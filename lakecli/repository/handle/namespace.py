@@ -349,6 +349,15 @@ def check_writable(repository: Repository) -> None:
     ensure_shareable(repository)
 
 
+def hint_to_take_over(uri: str) -> str:
+    """Return the hint for a request that needs a take-over of the namespace from lakeFS.
+
+    Args:
+        uri: the URI of the clone, which only reads the namespace.
+    """
+    return f"delete the clone, then clone it again with `take_over=True`: `repo delete {uri}`"
+
+
 def check_readable(repository: Repository) -> Description:
     """Return the description of a repository in its namespace.
 
@@ -362,7 +371,7 @@ def check_readable(repository: Repository) -> Description:
         raise Refused(
             f"the storage namespace of {repository.uri} belongs to lakeFS, where only lakeFS moves "
             "branches and tags",
-            hint="to push to it and to collect garbage, clone it anew: `take_over=True`",
+            hint=hint_to_take_over(repository.uri),
         )
     description = describe(store)
     if description is None or description.uuid != repository.record.uuid:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from io import BufferedReader, BytesIO, StringIO
+from io import BufferedReader, BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakecli.cli.commands.names_from_file import iter_questions
+from lakecli.cli.commands import names_from_file
+from lakecli.cli.commands.names_from_file import iter_questions, read_document
+from lakecli.cli.context import Context, Environment
 from lakecli.cli.exit_codes import ExitCode
+from lakecli.cli.line import Globals
 from lakecli.cli.out.output import Output
 from lakecli.errors import UsageError
 
@@ -35,6 +38,18 @@ def filled(cli: Cli) -> Cli:
         cli.ok("fs", "upload", "-s", "-", ROOT + path, stdin=data)
     cli.ok("commit", "lakefs://demo/main", "-m", "first")
     return cli
+
+
+@pytest.mark.parametrize("source", ["-", "file"])
+def test_a_document_may_have_any_bytes_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setattr(names_from_file, "MAX_SIZE", 3)
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_bytes(b"a\xff\r\nb")
+    stdin = TextIOWrapper(BytesIO(b"a\xff\r\nb"), encoding="utf-8", errors="strict")
+    context = Context(Environment({}, stdin, StringIO(), StringIO()), Globals())
+    assert read_document(context, source) == "a\udcff\r\n"
 
 
 def test_stat_answers_for_each_path(filled: Cli, golden: Golden) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakecli.cli.commands import policy
+from lakecli.cli.context import Context
+from lakecli.cli.exit_codes import ExitCode
 from lakecli.stores.uri import NamespaceUri
 
 if TYPE_CHECKING:
@@ -115,6 +119,36 @@ def test_rules_are_edited(cli: Cli, golden: Golden, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("EDITOR", editor)
         results.append(cli("policy", "edit", URI, "-y"))
     golden("policy_edit", *results)
+
+
+@pytest.mark.usefixtures("pushed")
+@pytest.mark.parametrize("before", ["", "# \udcff\n"])
+def test_only_edits_that_were_not_set_are_kept(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str
+) -> None:
+    if before:
+        cli.ok("policy", "set", URI, "-", "-y", stdin=os.fsencode(before))
+    (tmp_path / "edited").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "edited"))
+    monkeypatch.delenv("VISUAL", raising=False)
+    add = "printf '# edited\\n' >> \"$0\""
+    for editor in ("true", "false", "no-such-program", f"sh -c {shlex.quote(add)}"):
+        monkeypatch.setenv("EDITOR", editor)
+        assert cli("policy", "edit", URI, "-y").exit_code != ExitCode.UNEXPECTED
+        assert list((tmp_path / "edited").iterdir()) == []
+    monkeypatch.setenv("EDITOR", f"sh -c {shlex.quote(f'{add}; exit 1')}")
+    assert "what you wrote is kept: " in cli("policy", "edit", URI, "-y").stderr
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Context, "confirm", interrupt)
+    monkeypatch.setenv("EDITOR", f"sh -c {shlex.quote(add)}")
+    stopped = cli("policy", "edit", URI)
+    assert stopped.exit_code == ExitCode.INTERRUPTED
+    assert "what you wrote is kept: " in stopped.stderr
+    kept = [each.read_bytes() for each in (tmp_path / "edited").iterdir()]
+    assert [each.endswith(b"# edited\n# edited\n") for each in kept] == [True, True]
 
 
 @pytest.mark.usefixtures("pushed")

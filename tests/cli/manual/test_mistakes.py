@@ -205,6 +205,16 @@ def test_the_nearest_names_are_suggested(cli: Cli, demo: Demo) -> None:
         assert f"did you mean {near}?" in cli(*line.split()).stderr, line
 
 
+@pytest.mark.usefixtures("demo")
+def test_hints_heed_global_options(cli: Cli, home: Path) -> None:
+    (home / "lakecli" / "config.toml").write_text("malformed")
+    given = cli.directory / "given.toml"
+    given.write_text("")
+    said = cli("--config", given, "log", "dem0/main").stderr
+    assert "did you mean lakefs://demo/main?" in said
+    assert cli("--config", given, "stash").stderr == cli("stash").stderr
+
+
 @pytest.fixture
 def sales(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """What the lines in `TYPED` are about: a repository, a directory, and a linked one."""

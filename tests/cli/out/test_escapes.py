@@ -126,9 +126,21 @@ def test_a_document_on_a_terminal_is_escaped(parts: list[str]) -> None:
     data = "".join(parts).encode("utf-8", "surrogateescape")
     shown = EscapedBytes(target)
     shown.writelines(data[at : at + 1] for at in range(len(data)))
-    shown.write(b".")
-    text = os.fsdecode(data + b".")
-    assert target.getvalue().decode() == harmless(text.replace("\r\n", "\n"))
+    shown.finish()
+    assert target.getvalue().decode() == harmless(os.fsdecode(data).replace("\r\n", "\n"))
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\xc3"])
+def test_the_end_of_a_document_is_written(end: bytes) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    target = io.BytesIO()
+    stdout = Terminal(target, encoding="utf-8")
+    with Output(stdout, io.StringIO()).document() as document:
+        document.write(b"a" + end)
+    assert target.getvalue().decode() == harmless(os.fsdecode(b"a" + end))
 
 
 def test_data_cannot_name_a_style() -> None:

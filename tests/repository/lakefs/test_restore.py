@@ -44,7 +44,7 @@ from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.reading.contents import read_object
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.refs_dump import write_dump
+from lakecli.repository.refs_dump import refs_dump, write_dump
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
 from tests.support.clones import synced
@@ -188,10 +188,15 @@ def test_commits_on_a_borrowed_namespace_stay_on_this_machine(
     assert b"".join(read_object(borrowed, decode_entry(found))) == b"contents"
     assert list(fsck(borrowed, hash_data=True)) == []
     assert files(foreign) == before
-    with pytest.raises(Refused, match="belongs to lakeFS"):
+    with pytest.raises(Refused, match="belongs to lakeFS") as pushed:
         push(borrowed, "main", options=PushOptions("me"))
     with pytest.raises(Refused, match="belongs to lakeFS"):
         fetch(borrowed)
+    with pytest.raises(Refused, match="belongs to lakeFS") as dumped:
+        refs_dump(borrowed)
+    for error in (pushed.value, dumped.value):
+        assert error.hint is not None
+        assert error.hint.endswith(f"with `take_over=True`: `repo delete {borrowed.uri}`")
 
 
 def test_the_manifest_in_the_namespace_is_found(

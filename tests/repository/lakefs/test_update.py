@@ -281,8 +281,10 @@ def test_a_borrowed_namespace_is_updated_without_writing_to_it(
     assert states(update_refs(found[0], dump)) == {"main": RefState.MOVED}
     assert head(borrowed, "main") == new
     assert files(foreign) == before
-    with pytest.raises(Refused, match="belongs to lakeFS"):
+    with pytest.raises(Refused, match="belongs to lakeFS") as caught:
         clone_known(lake, uri, "borrowed", take_over=True, progress=NO_PROGRESS)
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(": `repo delete lakefs://borrowed`")
     assert clone_known(lake, uri, "again", take_over=False, progress=NO_PROGRESS) is None
 
 
