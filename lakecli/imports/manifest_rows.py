@@ -137,7 +137,8 @@ def parse_time(value: object, column: str) -> int:
             except ValueError:
                 pass
             else:
-                return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+                seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+                number = max(_OLDEST, int(seconds))  # its zone may lead out of the years 1 to 9999
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not _OLDEST <= number < _AFTER_LAST:  # type: ignore[operator]
         hint = "give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds"

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import pytest
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import ConflictError, IntegrityError, Refused, Unsupported, UsageError
-from lakecli.imports import manifest, manifest_rows, sorting
+from lakecli.imports import manifest, manifest_rows, model, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.manifest_rows import MAX_TEXT_SIZE
@@ -194,6 +195,7 @@ def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: s
     [
         ("size", "many", "column 'size' does not contain integers"),
         ("mtime", "yesterday", "column 'mtime' does not contain times: 'yesterday'"),
+        ("mtime", "9999-12-31T23:59:59-01:00", "column 'mtime' does not contain times"),
     ],
 )
 def test_wrong_values(
@@ -201,6 +203,13 @@ def test_wrong_values(
 ) -> None:
     with pytest.raises(IntegrityError, match=message):
         run(repository, write_csv(tmp_path / "x.csv", [row_of("a", 1) | {field: value}]))
+
+
+def test_a_time_after_the_year_9999_is_not_recorded() -> None:
+    """Some file systems have such times, and no entry with one could be read."""
+    found = model.Rows([b"a"], [b"s3://b/a"], [1], [b"x"], [300_000_000_000])
+    (second,) = model.check_paths(found, b"", model.Failures()).seconds
+    assert datetime.fromtimestamp(second, UTC) == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def test_a_footer_that_arrow_cannot_decode_is_damage(
