@@ -351,6 +351,18 @@ def test_unreadable_addresses_fail(repository: Repository, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("copies", [False, True])
+def test_a_content_type_that_is_not_utf_8_fails(
+    repository: Repository,
+    tmp_path: Path,
+    copies: bool,  # noqa: FBT001
+) -> None:
+    row = row_of("a", 1) | {"content_type": os.fsdecode(b"text/\xff")}
+    report = run(repository, write_csv(tmp_path / "x.csv", [row]), copies=copies)
+    assert [failure.why for failure in report.failures] == ["its content type is not UTF-8"]
+    assert report.commit is None
+
+
+@pytest.mark.parametrize("copies", [False, True])
 def test_objects_of_the_repository_itself_are_refused(
     repository: Repository,
     tmp_path: Path,
