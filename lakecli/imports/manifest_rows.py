@@ -276,9 +276,8 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
     for name, wanted in ((layout.latest, True), (layout.deleted, False)):
         if name:
             flags = batch.column(name).cast(pa.string()).to_pylist()
-            batch = batch.filter(
-                pa.array([flag is None or (flag.lower() == "true") is wanted for flag in flags])
-            )
+            wanted_rows = [flag is None or (flag.lower() == "true") is wanted for flag in flags]
+            batch = batch.filter(pa.array(wanted_rows, pa.bool_()))
     keys = keys_of(batch, layout)
     if layout.address:
         addresses = _texts(batch.column(layout.address), layout.address)

@@ -24,6 +24,7 @@ from lakecli.imports import manifest, manifest_rows, model, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.manifest_rows import MAX_TEXT_SIZE
+from lakecli.imports.model import ROWS_AT_ONCE
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.repository.reading.view import open_view
@@ -430,6 +431,7 @@ def test_an_inventory_in_parquet(repository: Repository, tmp_path: Path) -> None
         },
         {"bucket": "source", "key": "z", "is_latest": True, "is_delete_marker": True},
     ]
+    found += [{**found[0], "is_latest": False}] * ROWS_AT_ONCE  # no row of a batch is wanted
     root = tmp_path / "inventory"
     (root / "data").mkdir(parents=True)
     (root / "2026").mkdir()
