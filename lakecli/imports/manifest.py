@@ -266,9 +266,9 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
             lacking = ", ".join(sorted(wanted - set(names)))
             raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
         metadata = parquet.metadata
-        column = names.index(layout.path)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
+            first = last = None
             for leaf in map(group.column, range(group.num_columns)):
                 if (
                     leaf.path_in_schema.partition(".")[0] in wanted
@@ -279,16 +279,13 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
                         f"{leaf.total_uncompressed_size:,} bytes for {group.num_rows:,} rows",
                         hint=f"a text of a manifest has at most {MAX_TEXT_SIZE:,} bytes",
                     )
-            piece, first, last = ManifestPiece(file, layout, (number,)), None, None
-            statistics = group.column(column).statistics
-            if statistics is not None and statistics.has_min_max:
-                first, last = _bytes(statistics.min), _bytes(statistics.max)
+                if leaf.path_in_schema == layout.path and leaf.physical_type == "BYTE_ARRAY":
+                    statistics = leaf.statistics
+                    if statistics is not None and statistics.has_min_max:
+                        first, last = statistics.min_raw, statistics.max_raw
+            piece = ManifestPiece(file, layout, (number,))
             groups.append(RowGroup(piece, group.num_rows, first, last))
     return groups
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> model.Parts:

@@ -172,6 +172,44 @@ def test_sorted_and_unsorted_manifests_give_the_same_tree(
     assert again.tally.unchanged == len(KEYS)
 
 
+def test_wrong_statistics_do_not_change_the_result(repository: Repository, tmp_path: Path) -> None:
+    """They make the intervals of parts, outside which a part must not merge a key."""
+    keys = [f"k{number:05d}" for number in range(1_200)]
+    file = write_parquet(tmp_path / "x.parquet", [row_of(key, 1) for key in keys], group=100)
+    run(repository, file)
+    data = file.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(data[:footer] + data[footer:].replace(b"k00500", b"k00599"))
+    report = run(repository, file, allow_empty=True)
+    assert (report.tally.unchanged, report.tally.removed) == (len(keys), 0)
+
+
+def other_column_first() -> pa.Table:
+    found = [{"m": {"x": n, "y": f"{n:05d}"}} | row_of(f"k{n:05d}", 1) for n in range(1_200)]
+    return pa.Table.from_pylist(found)
+
+
+def paths_of_integers() -> pa.Table:
+    return pa.Table.from_pylist([row_of("", 1) | {"path": number} for number in range(1_200)])
+
+
+def paths_not_utf_8() -> pa.Table:
+    found = [row_of("", 1) | {"path": b"\xff%05d" % number} for number in range(1_200)]
+    table = pa.Table.from_pylist(found)
+    paths = table.column("path").combine_chunks().view(pa.string())
+    return table.set_column(0, "path", paths)
+
+
+@pytest.mark.parametrize("table", [other_column_first, paths_of_integers, paths_not_utf_8])
+def test_unusual_statistics_are_no_obstacle(
+    repository: Repository, tmp_path: Path, table: Callable[[], pa.Table]
+) -> None:
+    pq.write_table(table(), tmp_path / "x.parquet", row_group_size=100)
+    for _ in range(2):
+        report = run(repository, tmp_path / "x.parquet", allow_empty=True)
+    assert report.tally.unchanged == len(contents(repository)) == 1_200
+
+
 def test_content_types_and_missing_times(repository: Repository, tmp_path: Path) -> None:
     row = row_of("a", 1) | {"content_type": "text/csv"}
     del row["mtime"]
