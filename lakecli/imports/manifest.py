@@ -265,6 +265,7 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
         if not wanted <= set(names):
             lacking = ", ".join(sorted(wanted - set(names)))
             raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
+        _check_unique(names, wanted, file.uri)
         metadata = parquet.metadata
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -286,6 +287,13 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
             piece = ManifestPiece(file, layout, (number,))
             groups.append(RowGroup(piece, group.num_rows, first, last))
     return groups
+
+
+def _check_unique(names: Sequence[str], wanted: Iterable[str], what: str) -> None:
+    for name in wanted:
+        if name and names.count(name) > 1:
+            hint = "leave out all but one of them"
+            raise UsageError(f"{what} has several columns of the name {name!r}", hint=hint)
 
 
 def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> model.Parts:
@@ -346,6 +354,7 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
             hint=f"it has {shorten(', '.join(names), 1_000) or 'no columns'}; "
             f"required are {', '.join(NAMES[field][0] for field in REQUIRED)}",
         )
+    _check_unique(names, found.values(), what)
     return Layout(**found)  # type: ignore[arg-type]  # the others have defaults
 
 

@@ -210,6 +210,18 @@ def test_unusual_statistics_are_no_obstacle(
     assert report.tally.unchanged == len(contents(repository)) == 1_200
 
 
+def test_a_column_that_occurs_twice_is_refused(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("path,uri,size,size,etag,,\n")
+    with pytest.raises(UsageError, match="has several columns of the name 'size'"):
+        run(repository, tmp_path / "x.csv")
+    table = pa.Table.from_pylist([row_of("a", 1)])
+    (tmp_path / "x").mkdir()
+    pq.write_table(table, tmp_path / "x/1.parquet")
+    pq.write_table(table.append_column("path", pa.array(["b"])), tmp_path / "x/2.parquet")
+    with pytest.raises(UsageError, match=r"2\.parquet has several columns of the name 'path'"):
+        run(repository, tmp_path / "x", is_manifest=True)
+
+
 def test_content_types_and_missing_times(repository: Repository, tmp_path: Path) -> None:
     row = row_of("a", 1) | {"content_type": "text/csv"}
     del row["mtime"]
