@@ -716,6 +716,20 @@ def test_portions_of_a_cluster_have_all_rows_once(
     assert plan() == parts
 
 
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_a_manifest_that_is_replaced_meanwhile_is_not_imported(
+    repository: Repository, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    file = tmp_path / ("x.csv" if write is write_csv else "x.parquet")
+    source = open_source(repository, str(write(file, rows())), links=LinkPolicy.FAIL)
+    assert isinstance(source, manifest.Manifest)
+    source.estimate()
+    write(file, rows()[:2_000])
+    for piece, _ in source.pieces():
+        with pytest.raises(IntegrityError, match="changed while it was read"):
+            list(piece.rows(0))
+
+
 def test_footers_are_read_once(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
