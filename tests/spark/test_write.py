@@ -268,6 +268,17 @@ def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
     assert [each.rows for each in once] == [2, 1, 2]
 
 
+def test_a_partition_of_bytes_that_are_not_utf_8_is_refused(repository: Repository) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    kept = bytes(schema.serialize())
+    layout = FileLayout("parquet", ("p",), kept, ".parquet", "snappy", "", 0)
+    writer = TableFileWriter(StoreLocation.of(repository), layout, "write")
+    texts = pa.array([b"a", b"\xff"]).view(pa.string())  # as Spark's cast of binary gives them
+    batch = pa.record_batch({"p": texts, "v": pa.array([1, 2])})
+    with pytest.raises(UsageError, match=r"cannot partition by .* not UTF-8: b'\\xff'"):
+        writer.write(0, iter([batch]))
+
+
 def test_escaping_is_that_of_spark(spark: Any) -> None:
     text = "".join(map(chr, range(1, 256))) + "€"
     jvm = spark.sparkContext._jvm.org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
