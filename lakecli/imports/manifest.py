@@ -337,7 +337,11 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
             names = manifest_rows.csv_names(stream)
         else:
             names = manifest_rows.json_names(stream)
-    return Manifest(tuple(files), layout_of(names, first.uri))
+    layout = layout_of(names, first.uri)
+    if first.kind == JSON_LINES and not layout.content_type:
+        # Spark leaves out fields that are null, and the first object may have no content type.
+        layout = layout._replace(content_type=NAMES["content_type"][0])
+    return Manifest(tuple(files), layout)
 
 
 def layout_of(names: Iterable[str], what: str) -> Layout:

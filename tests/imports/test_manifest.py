@@ -231,6 +231,15 @@ def test_content_types_and_missing_times(repository: Repository, tmp_path: Path)
     assert entry.modified_at >= repository.record.created_at
 
 
+def test_the_first_object_of_json_may_lack_a_content_type(
+    repository: Repository, tmp_path: Path
+) -> None:
+    found = [row_of("a", 1), row_of("b", 2) | {"content_type": "text/csv"}]
+    run(repository, write_json(tmp_path / "x.jsonl", found))
+    types = [decode_entry(value).content_type for value in contents(repository).values()]
+    assert types == ["", "text/csv"]
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.jsonl"])
 def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: str) -> None:
     found = [{"path": "a", "adress": "s3://b/a", "size": 1, "md5": "x"}]
