@@ -350,7 +350,7 @@ class _Listed:
 
 def _before(key: str) -> str:
     """Return a key that sorts shortly before `key` and, if `key` is long, is not longer."""
-    previous = chr(ord(key[-1]) - 1)
+    previous = chr(max(0, ord(key[-1]) - 1))
     if not previous.isprintable():
         return key[:-1]
     return key[:-1] + previous + "~" * (len(key) < _LONG)

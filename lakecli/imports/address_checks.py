@@ -74,6 +74,8 @@ class Addresses:
                 bad.setdefault(at, f"its name is not UTF-8, as addresses are: {COPY_IT}")
         for at in _not_text(rows.checksums):
             bad.setdefault(at, "its checksum is not UTF-8")
+        for at in _not_text(rows.content_types or []):
+            bad.setdefault(at, "its content type is not UTF-8")
         return self._failures.leave_out(rows, self._task.prefix, bad)
 
     def _unknown(self, listed: list[bytes]) -> dict[int, str]:

@@ -144,6 +144,8 @@ def import_rows(
         if not chunk.keys:
             continue
         last = chunk.keys[-1]
+        if prefix + chunk.keys[0] < part.low or (part.high and prefix + last >= part.high):
+            raise model.NotSorted("the listing has a key outside of its interval")
         chunk = verifier.checked(addresses.checked(chunk))
         if copier is None:
             columns = chunk.addresses, chunk.sizes, chunk.checksums, chunk.seconds

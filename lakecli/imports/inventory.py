@@ -73,9 +73,9 @@ def read_inventory(uri: str, account: Account = NO_ACCOUNT) -> Manifest:
     form = CSV if is_csv else PARQUET
     files = []
     for file in found["files"]:
-        place, version, size = _place(uri, bucket, file["key"]), file["MD5checksum"], file["size"]
+        place, md5, size = _place(uri, bucket, file["key"]), file["MD5checksum"], file["size"]
         is_gzip = is_csv and file["key"].endswith(".gz")
-        files.append(ManifestFile(place, form, version, size, is_gzip, tuple(columns), account))
+        files.append(ManifestFile(place, form, "", size, is_gzip, tuple(columns), account, md5))
     return Manifest(tuple(files), layout)
 
 

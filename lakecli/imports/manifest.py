@@ -16,6 +16,7 @@ Rows may have any order, but a Parquet file whose row groups are sorted by path 
 """
 
 import gzip
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,8 @@ from lakecli.imports import manifest_rows, model
 from lakecli.imports.manifest_rows import MAX_TEXT_SIZE, BadValue, Layout
 from lakecli.repository.reading.addresses import split_address
 from lakecli.stores import streams
-from lakecli.stores.contract import ObjectInfo, ObjectStore
+from lakecli.stores.contract import ConditionFailed, ObjectInfo, ObjectStore
+from lakecli.stores.local.files import version_of
 
 PARQUET, CSV, JSON_LINES = "parquet", "csv", "jsonl"
 
@@ -73,7 +75,9 @@ class ManifestFile(NamedTuple):
 
     Attributes:
         kind: `PARQUET`, `CSV` or `JSON_LINES`.
+        version: the version that is read; another version is an error. ``""``: unknown.
         names: column names of a CSV file without a line of names.
+        md5: the MD5 that an inventory states, or ``""``.
     """
 
     uri: str
@@ -83,6 +87,7 @@ class ManifestFile(NamedTuple):
     is_gzip: bool = False
     names: tuple[str, ...] = ()
     account: Account = NO_ACCOUNT
+    md5: str = ""
 
     @property
     def rows(self) -> int:
@@ -265,10 +270,11 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
         if not wanted <= set(names):
             lacking = ", ".join(sorted(wanted - set(names)))
             raise UsageError(f"{file.uri} lacks the column {lacking} that other files have")
+        _check_unique(names, wanted, file.uri)
         metadata = parquet.metadata
-        column = names.index(layout.path)
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
+            first = last = None
             for leaf in map(group.column, range(group.num_columns)):
                 if (
                     leaf.path_in_schema.partition(".")[0] in wanted
@@ -279,16 +285,20 @@ def _groups_of_file(layout: Layout, file: ManifestFile) -> list[RowGroup]:
                         f"{leaf.total_uncompressed_size:,} bytes for {group.num_rows:,} rows",
                         hint=f"a text of a manifest has at most {MAX_TEXT_SIZE:,} bytes",
                     )
-            piece, first, last = ManifestPiece(file, layout, (number,)), None, None
-            statistics = group.column(column).statistics
-            if statistics is not None and statistics.has_min_max:
-                first, last = _bytes(statistics.min), _bytes(statistics.max)
+                if leaf.path_in_schema == layout.path and leaf.physical_type == "BYTE_ARRAY":
+                    statistics = leaf.statistics
+                    if statistics is not None and statistics.has_min_max:
+                        first, last = statistics.min_raw, statistics.max_raw
+            piece = ManifestPiece(file, layout, (number,))
             groups.append(RowGroup(piece, group.num_rows, first, last))
     return groups
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
+def _check_unique(names: Sequence[str], wanted: Iterable[str], what: str) -> None:
+    for name in wanted:
+        if name and names.count(name) > 1:
+            hint = "leave out all but one of them"
+            raise UsageError(f"{what} has several columns of the name {name!r}", hint=hint)
 
 
 def plan_groups(groups: Sequence[RowGroup], prefix: bytes, high: bytes | None) -> model.Parts:
@@ -327,7 +337,11 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
             names = manifest_rows.csv_names(stream)
         else:
             names = manifest_rows.json_names(stream)
-    return Manifest(tuple(files), layout_of(names, first.uri))
+    layout = layout_of(names, first.uri)
+    if first.kind == JSON_LINES and not layout.content_type:
+        # Spark leaves out fields that are null, and the first object may have no content type.
+        layout = layout._replace(content_type=NAMES["content_type"][0])
+    return Manifest(tuple(files), layout)
 
 
 def layout_of(names: Iterable[str], what: str) -> Layout:
@@ -349,6 +363,7 @@ def layout_of(names: Iterable[str], what: str) -> Layout:
             hint=f"it has {shorten(', '.join(names), 1_000) or 'no columns'}; "
             f"required are {', '.join(NAMES[field][0] for field in REQUIRED)}",
         )
+    _check_unique(names, found.values(), what)
     return Layout(**found)  # type: ignore[arg-type]  # the others have defaults
 
 
@@ -415,14 +430,14 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
 
     Raises:
         ObjectNotFound: the file does not exist.
-        IntegrityError: the file is not of its kind, or damaged.
+        IntegrityError: the file is not of its kind, damaged, or another version than `file`.
     """
     problems: tuple[type[Exception], ...] = (OSError, zlib.error, EOFError)
     if file.kind == PARQUET:
         import pyarrow as pa
 
         problems = (OSError, pa.ArrowException)
-    stream = open_object(file.uri, file.account)
+    stream = open_object(file.uri, file.account, version=file.version)
     try:
         yield cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if file.is_gzip else stream
     except problems as error:
@@ -437,30 +452,59 @@ def opened(file: ManifestFile) -> Iterator[BinaryIO]:
         stream.close()
 
 
-def open_object(uri: str, account: Account = NO_ACCOUNT) -> BinaryIO:
-    """Open the object or file at a URI, for reading at any position."""
+def open_object(uri: str, account: Account = NO_ACCOUNT, *, version: str = "") -> BinaryIO:
+    """Open an object or a file at a URI, for reading at any position.
+
+    Args:
+        version: the version that the object must have; ``""``: any version.
+
+    Raises:
+        ObjectNotFound: the object does not exist.
+        IntegrityError: the object has another version; later reads raise it, too.
+    """
     bucket, key = split_address(uri)
     store = open_by_uri(bucket, account=account)
     path = store.local_path(key)
-    if path is not None:
-        return Path(path).open("rb")
-    return BufferedReader(_RangedReads(store, key), READ_AHEAD)
+    if path is None:
+        return BufferedReader(_RangedReads(store, key, uri, version), READ_AHEAD)
+    file = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+    # Machines that share a directory may have different inodes, the middle part of a version.
+    if version and version_of(os.fstat(file.fileno())).split("-")[::2] != version.split("-")[::2]:
+        file.close()
+        raise _changed(uri)
+    return file
+
+
+def _changed(uri: str) -> IntegrityError:
+    return IntegrityError(
+        f"the manifest changed while it was read: {uri}",
+        hint="nothing was imported; repeat it when the manifest is complete",
+    )
 
 
 class _RangedReads(streams.Seekable):
-    """An object that is read with ranged requests."""
+    """One version of an object that is read with ranged requests."""
 
-    def __init__(self, store: ObjectStore, key: str) -> None:
-        super().__init__(store.head(key).size)
+    def __init__(self, store: ObjectStore, key: str, uri: str, version: str) -> None:
+        info = store.head(key)
+        if version and info.version != version:
+            raise _changed(uri)
+        super().__init__(info.size)
         self._store = store
         self._key = key
+        self._uri = uri
+        self._tag = info.etag or str(info.version)
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
         wanted = min(len(view), self._size - self._position)
         if wanted <= 0:
             return 0
-        data = self._store.get(self._key, start=self._position, length=wanted)
+        start = self._position
+        try:
+            data = self._store.get(self._key, start=start, length=wanted, matching=self._tag)
+        except ConditionFailed:
+            raise _changed(self._uri) from None
         view[: len(data)] = data
         self._position += len(data)
         return len(data)

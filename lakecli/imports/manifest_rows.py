@@ -137,7 +137,8 @@ def parse_time(value: object, column: str) -> int:
             except ValueError:
                 pass
             else:
-                return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+                seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+                number = max(_OLDEST, int(seconds))  # its zone may lead out of the years 1 to 9999
     is_number = isinstance(number, int | float) and not isinstance(number, bool)
     if not is_number or not _OLDEST <= number < _AFTER_LAST:  # type: ignore[operator]
         hint = "give times as RFC 3339, such as 2026-03-01T12:00:00Z, or as unix seconds"
@@ -275,9 +276,8 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
     for name, wanted in ((layout.latest, True), (layout.deleted, False)):
         if name:
             flags = batch.column(name).cast(pa.string()).to_pylist()
-            batch = batch.filter(
-                pa.array([flag is None or (flag.lower() == "true") is wanted for flag in flags])
-            )
+            wanted_rows = [flag is None or (flag.lower() == "true") is wanted for flag in flags]
+            batch = batch.filter(pa.array(wanted_rows, pa.bool_()))
     keys = keys_of(batch, layout)
     if layout.address:
         addresses = _texts(batch.column(layout.address), layout.address)

@@ -95,13 +95,17 @@ class Failures:
         return rows.take([at for at in range(len(rows)) if at not in bad]) if bad else rows
 
 
+_LAST_SECOND: Final = 253_402_300_799
+"""The last second of the year 9999, in unix seconds; no entry can have a later time."""
+
+
 def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
     """Return the rows with valid paths and sizes; report the other rows to `failures`."""
     longest = MAX_PATH_SIZE - len(prefix)
     shortest = 0 if prefix else 1
     sizes = list(map(len, rows.keys))
     is_sound = max(sizes) <= longest and min(sizes) >= shortest and min(rows.sizes) >= 0
-    if is_sound and min(rows.seconds) >= 0:
+    if is_sound and min(rows.seconds) >= 0 and max(rows.seconds) <= _LAST_SECOND:
         return rows
     bad = {}
     for at, key in enumerate(rows.keys):
@@ -112,7 +116,7 @@ def check_paths(rows: Rows, prefix: bytes, failures: Failures) -> Rows:
         elif rows.sizes[at] < 0:
             bad[at] = "the size is negative"
     rows = failures.leave_out(rows, prefix, bad)
-    return replace(rows, seconds=[max(0, second) for second in rows.seconds])
+    return replace(rows, seconds=[min(max(0, second), _LAST_SECOND) for second in rows.seconds])
 
 
 class Choice(NamedTuple):

@@ -282,7 +282,7 @@ class _TaskFiles:
         rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         starts = _run_starts(texts, len(batch))
         for start, stop in zip(starts, [*starts[1:], len(batch)], strict=True):
-            values = [str(text[start].as_py()) or NO_VALUE for text in texts]
+            values = [_value_at(text, start) or NO_VALUE for text in texts]
             directory = "".join(
                 f"{escape(name)}={escape(value)}/"
                 for name, value in zip(self._layout.partition_by, values, strict=True)
@@ -331,6 +331,18 @@ class _TaskFiles:
         self._end()
         self._ingest.flush([ingested for _, ingested, _ in self._done])
         return [UploadedFile(path, each.digest, each.size, rows) for path, each, rows in self._done]
+
+
+def _value_at(texts: pa.Array, position: int) -> str:
+    """Return a value of a partition column; raise `UsageError` if it is not UTF-8."""
+    try:
+        return str(texts[position].as_py())
+    except UnicodeDecodeError as error:
+        value = error.object[:40]
+        raise UsageError(
+            f"cannot partition by a value that is not UTF-8: {value!r}",
+            hint="partition by another column, or by its hex digits: hex(COLUMN)",
+        ) from None
 
 
 def _run_starts(texts: list[pa.Array], count: int) -> list[int]:

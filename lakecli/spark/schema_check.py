@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
@@ -116,7 +117,8 @@ class SchemaCheck:
         return frame.select(*columns, *(functions.col(quoted(names[name])) for name in self._by))
 
     def _check_partitions(self, file: TableFile) -> None:
-        there = [part.partition("=")[0] for part in file.directory.split("/") if "=" in part]
+        names = (part.partition("=")[0] for part in file.directory.split("/") if "=" in part)
+        there = [unquote(name) for name in names]  # `escape` wrote them
         own, stored = (", ".join(each) or "no column" for each in (self._by, there))
         if [name.lower() for name in there] != self._by:
             raise SchemaMismatch(

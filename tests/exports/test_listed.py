@@ -259,7 +259,7 @@ def test_the_check_costs_a_listing(repository: Repository, opened: Opening) -> N
     assert store.counts["head"] == 0  # its size tells
 
 
-@pytest.mark.parametrize("key", ["b", "a]", "a ", "\x01", "é", "\x80", "\ue000", "x" * 300])
+@pytest.mark.parametrize("key", ["b", "a]", "a ", "a\0", "\x01", "é", "\x80", "\ue000", "x" * 300])
 def test_a_listing_for_a_name_begins_before_it(key: str) -> None:
     before = target_module._before(key)
     assert before.encode() < key.encode()

@@ -15,10 +15,11 @@ from lakecli.base.model import CLIENT_MTIME, CONTENT_ENCODING
 from lakecli.committed.values import decode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.errors import NotFound, NothingToDo
+from lakecli.errors import IntegrityError, NotFound, NothingToDo
 from lakecli.fsck.check import fsck
 from lakecli.fsck.findings import FsckCounts
 from lakecli.imports import bucket as buckets
+from lakecli.imports import manifest as manifests
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.bucket import BucketSource, KeyRange, divide
 from lakecli.imports.job import ListedLess, import_objects
@@ -228,6 +229,26 @@ def test_an_inventory(repository: Repository, bucket: str, tmp_path: Path, parti
     store.put("2026/manifest.json", manifest, ANY)
     run(repository, f"s3://{bucket}/inv/2026/manifest.json", verify=Verify.NONE)
     assert entries(repository)["in/k3"].physical_address == "s3://source/k3"
+
+
+def test_a_manifest_that_is_replaced_meanwhile_is_not_imported(
+    repository: Repository, source: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = b"path,uri,size,etag\n"
+    source.put("x.csv", names + b"a,s3://b/a,1,e\n" * 2_000, ANY)
+    found = open_source(repository, f"{source.uri}/x.csv", links=LinkPolicy.FAIL)
+    assert isinstance(found, manifests.Manifest)
+    (file,) = found.files
+    with manifests.opened(file) as stream:
+        assert len(stream.read()) == file.size
+    monkeypatch.setattr(manifests, "READ_AHEAD", 16)
+    with manifests.opened(file) as stream:
+        assert stream.read(len(names)) == names
+        source.put("x.csv", names + b"b,s3://b/b,1,e\n" * 2_000, ANY)
+        with pytest.raises(IntegrityError, match="changed while it was read"):
+            stream.read(100)
+    with pytest.raises(IntegrityError, match="changed while it was read"):
+        list(found.pieces()[0][0].rows(0))
 
 
 def test_a_namespace_in_the_same_bucket(tmp_path: Path, source: ObjectStore) -> None:

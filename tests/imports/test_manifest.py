@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +27,11 @@ from lakecli.errors import (
     Unsupported,
     UsageError,
 )
-from lakecli.imports import manifest, manifest_rows, sorting
+from lakecli.imports import manifest, manifest_rows, model, sorting
 from lakecli.imports.address_checks import Verify
 from lakecli.imports.job import import_objects, preview
 from lakecli.imports.manifest_rows import MAX_TEXT_SIZE
+from lakecli.imports.model import ROWS_AT_ONCE
 from lakecli.imports.report import ImportOptions, ImportReport
 from lakecli.imports.sources import open_source
 from lakecli.repository.reading.view import open_view
@@ -178,6 +180,56 @@ def test_sorted_and_unsorted_manifests_give_the_same_tree(
     assert again.tally.unchanged == len(KEYS)
 
 
+def test_wrong_statistics_do_not_change_the_result(repository: Repository, tmp_path: Path) -> None:
+    """They make the intervals of parts, outside which a part must not merge a key."""
+    keys = [f"k{number:05d}" for number in range(1_200)]
+    file = write_parquet(tmp_path / "x.parquet", [row_of(key, 1) for key in keys], group=100)
+    run(repository, file)
+    data = file.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    file.write_bytes(data[:footer] + data[footer:].replace(b"k00500", b"k00599"))
+    report = run(repository, file, allow_empty=True)
+    assert (report.tally.unchanged, report.tally.removed) == (len(keys), 0)
+
+
+def other_column_first() -> pa.Table:
+    found = [{"m": {"x": n, "y": f"{n:05d}"}} | row_of(f"k{n:05d}", 1) for n in range(1_200)]
+    return pa.Table.from_pylist(found)
+
+
+def paths_of_integers() -> pa.Table:
+    return pa.Table.from_pylist([row_of("", 1) | {"path": number} for number in range(1_200)])
+
+
+def paths_not_utf_8() -> pa.Table:
+    found = [row_of("", 1) | {"path": b"\xff%05d" % number} for number in range(1_200)]
+    table = pa.Table.from_pylist(found)
+    paths = table.column("path").combine_chunks().view(pa.string())
+    return table.set_column(0, "path", paths)
+
+
+@pytest.mark.parametrize("table", [other_column_first, paths_of_integers, paths_not_utf_8])
+def test_unusual_statistics_are_no_obstacle(
+    repository: Repository, tmp_path: Path, table: Callable[[], pa.Table]
+) -> None:
+    pq.write_table(table(), tmp_path / "x.parquet", row_group_size=100)
+    for _ in range(2):
+        report = run(repository, tmp_path / "x.parquet", allow_empty=True)
+    assert report.tally.unchanged == len(contents(repository)) == 1_200
+
+
+def test_a_column_that_occurs_twice_is_refused(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("path,uri,size,size,etag,,\n")
+    with pytest.raises(UsageError, match="has several columns of the name 'size'"):
+        run(repository, tmp_path / "x.csv")
+    table = pa.Table.from_pylist([row_of("a", 1)])
+    (tmp_path / "x").mkdir()
+    pq.write_table(table, tmp_path / "x/1.parquet")
+    pq.write_table(table.append_column("path", pa.array(["b"])), tmp_path / "x/2.parquet")
+    with pytest.raises(UsageError, match=r"2\.parquet has several columns of the name 'path'"):
+        run(repository, tmp_path / "x", is_manifest=True)
+
+
 def test_content_types_and_missing_times(repository: Repository, tmp_path: Path) -> None:
     row = row_of("a", 1) | {"content_type": "text/csv"}
     del row["mtime"]
@@ -185,6 +237,15 @@ def test_content_types_and_missing_times(repository: Repository, tmp_path: Path)
     entry = decode_entry(contents(repository)[b"a"])
     assert entry.content_type == "text/csv"
     assert entry.modified_at >= repository.record.created_at
+
+
+def test_the_first_object_of_json_may_lack_a_content_type(
+    repository: Repository, tmp_path: Path
+) -> None:
+    found = [row_of("a", 1), row_of("b", 2) | {"content_type": "text/csv"}]
+    run(repository, write_json(tmp_path / "x.jsonl", found))
+    types = [decode_entry(value).content_type for value in contents(repository).values()]
+    assert types == ["", "text/csv"]
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.jsonl"])
@@ -202,6 +263,7 @@ def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: s
     [
         ("size", "many", "column 'size' does not contain integers"),
         ("mtime", "yesterday", "column 'mtime' does not contain times: 'yesterday'"),
+        ("mtime", "9999-12-31T23:59:59-01:00", "column 'mtime' does not contain times"),
     ],
 )
 def test_wrong_values(
@@ -209,6 +271,13 @@ def test_wrong_values(
 ) -> None:
     with pytest.raises(IntegrityError, match=message):
         run(repository, write_csv(tmp_path / "x.csv", [row_of("a", 1) | {field: value}]))
+
+
+def test_a_time_after_the_year_9999_is_not_recorded() -> None:
+    """Some file systems have such times, and no entry with one could be read."""
+    found = model.Rows([b"a"], [b"s3://b/a"], [1], [b"x"], [300_000_000_000])
+    (second,) = model.check_paths(found, b"", model.Failures()).seconds
+    assert datetime.fromtimestamp(second, UTC) == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def test_a_footer_that_arrow_cannot_decode_is_damage(
@@ -350,6 +419,18 @@ def test_unreadable_addresses_fail(repository: Repository, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("copies", [False, True])
+def test_a_content_type_that_is_not_utf_8_fails(
+    repository: Repository,
+    tmp_path: Path,
+    copies: bool,  # noqa: FBT001
+) -> None:
+    row = row_of("a", 1) | {"content_type": os.fsdecode(b"text/\xff")}
+    report = run(repository, write_csv(tmp_path / "x.csv", [row]), copies=copies)
+    assert [failure.why for failure in report.failures] == ["its content type is not UTF-8"]
+    assert report.commit is None
+
+
+@pytest.mark.parametrize("copies", [False, True])
 def test_objects_of_the_repository_itself_are_refused(
     repository: Repository,
     tmp_path: Path,
@@ -417,6 +498,7 @@ def test_an_inventory_in_parquet(repository: Repository, tmp_path: Path) -> None
         },
         {"bucket": "source", "key": "z", "is_latest": True, "is_delete_marker": True},
     ]
+    found += [{**found[0], "is_latest": False}] * ROWS_AT_ONCE  # no row of a batch is wanted
     root = tmp_path / "inventory"
     (root / "data").mkdir(parents=True)
     (root / "2026").mkdir()
@@ -649,6 +731,20 @@ def test_portions_of_a_cluster_have_all_rows_once(
     assert all(part.high == following.low for part, following in pairwise(parts))
     monkeypatch.setattr(runner, "run", None)  # after a restart, nothing is read
     assert plan() == parts
+
+
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_a_manifest_that_is_replaced_meanwhile_is_not_imported(
+    repository: Repository, tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    file = tmp_path / ("x.csv" if write is write_csv else "x.parquet")
+    source = open_source(repository, str(write(file, rows())), links=LinkPolicy.FAIL)
+    assert isinstance(source, manifest.Manifest)
+    source.estimate()
+    write(file, rows()[:2_000])
+    for piece, _ in source.pieces():
+        with pytest.raises(IntegrityError, match="changed while it was read"):
+            list(piece.rows(0))
 
 
 def test_footers_are_read_once(

@@ -35,8 +35,10 @@ from lakecli.repository.diff import diff_uncommitted
 from lakecli.repository.guard import claim_values
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
+from lakecli.repository.reading.view import open_view
 from lakecli.spark import read_table, write_table
 from lakecli.spark.file_writer import FileLayout, TableFileWriter, escape, layout_of
+from lakecli.spark.schema_check import SchemaCheck, SchemaMismatch
 from lakecli.spark.table_files import read_footer
 from lakecli.spark.target import TableExists
 from tests.support.clones import machine
@@ -266,6 +268,28 @@ def test_a_task_that_runs_twice_writes_the_same(repository: Repository) -> None:
         "p=__HIVE_DEFAULT_PARTITION__/part-00007-write-c002.parquet",
     ]
     assert [each.rows for each in once] == [2, 1, 2]
+
+
+def test_a_partition_of_bytes_that_are_not_utf_8_is_refused(repository: Repository) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    kept = bytes(schema.serialize())
+    layout = FileLayout("parquet", ("p",), kept, ".parquet", "snappy", "", 0)
+    writer = TableFileWriter(StoreLocation.of(repository), layout, "write")
+    texts = pa.array([b"a", b"\xff"]).view(pa.string())  # as Spark's cast of binary gives them
+    batch = pa.record_batch({"p": texts, "v": pa.array([1, 2])})
+    with pytest.raises(UsageError, match=r"cannot partition by .* not UTF-8: b'\\xff'"):
+        writer.write(0, iter([batch]))
+
+
+def test_a_partition_column_may_have_a_name_that_paths_escape(repository: Repository) -> None:
+    stage(repository, "main", {f"t/{escape('p:q')}=1/part-0.parquet".encode(): b""})
+    schema = StructType([StructField("v", LongType()), StructField("p:q", LongType())])
+    given = (schema, repository, URI, b"t/", "parquet")
+    with open_view(repository, "main") as view:
+        SchemaCheck(*given, ["p:q"], {}, merges=False, spark=None).check(view)
+        with pytest.raises(SchemaMismatch) as refused:
+            SchemaCheck(*given, [], {}, merges=False, spark=None).check(view)
+    assert refused.value.hint == "partition_by=['p:q']"
 
 
 def test_escaping_is_that_of_spark(spark: Any) -> None:

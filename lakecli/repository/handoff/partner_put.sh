@@ -104,7 +104,8 @@ add() { # takes a link for the file of a name, unless the file was sent before
     size=$(wc -c <"$file") || { fail "$name" "it cannot be read" && return; }
     size=$((size)) digest=-
     [ "$size" -le "$max_size" ] || { fail "$name" "it has more than $max_size bytes" && return; }
-    [ -z "$hasher" ] || { digest=$(sha256 <"$file") && digest=sha256:${digest%% *}; }
+    [ -z "$hasher" ] || { digest=$(sha256 <"$file") && digest=sha256:${digest%% *}; } ||
+        { fail "$name" "it cannot be read" && return; }
     [ ! -f "m.$id" ] || IFS= read -r line <"m.$id"
     if [ "$digest" != - ] && [ "$line" = "$id $size $digest + $name" ]; then
         good=$((good + 1))

@@ -143,7 +143,8 @@ async function add(file, path) {
     if (state.sent) finish(shown, "Sent before");
     else waiting.push({file, link, ...shown});
   } catch {
-    files.delete(link.id);
+    if (before) files.set(link.id, before); // keeps the name of what was sent
+    else files.delete(link.id);
     shown.text.textContent = "Not sent: the file cannot be read.";
   }
 }

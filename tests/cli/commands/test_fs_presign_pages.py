@@ -147,6 +147,17 @@ def test_what_was_sent_is_not_sent_twice(lake: Cli, chromium: Any) -> None:
     assert stage(lake) == {"in/a b.csv": "staged", "in/large": "staged"}
 
 
+def test_a_file_that_cannot_be_read_again_keeps_its_name(lake: Cli, chromium: Any) -> None:
+    page, file = put_page(lake, "-n", "4"), str(lake.directory / "files/a b.csv")
+    for change in ("0", "void (digestOf = async () => { throw new Error(); })"):
+        opened = Opened(chromium, page)
+        opened.page.evaluate(change)
+        opened.page.set_input_files("input", [file])
+        opened.wait("1 of 4 files are sent.")
+        opened.close()
+    assert stage(lake) == {"in/a b.csv": "staged"}
+
+
 def test_a_large_file_goes_on_where_it_was_interrupted(
     lake: Cli, chromium: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,22 @@ def test_a_machine_without_checksums_says_so(server: FileServer, tmp_path: Path)
     assert listed(server)[b"a"][2] == b"-"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_cannot_be_read_to_its_end_is_not_sent(
+    kind: str, server: FileServer, tmp_path: Path
+) -> None:
+    """Nor does its line damage the list, without which no file could be staged."""
+    machine = partner(tmp_path, kind, without=["sha256sum"])
+    tool, program = machine.path / "sha256sum", require_tool("sha256sum")
+    read = 'IFS= read -r line; [ "$line" != bad ] || exit 1'
+    tool.write_text(f'#!/bin/sh\n{read}\nprintf %s "$line" | {program}\n')
+    tool.chmod(0o755)
+    fill(machine, {b"a": b"1", b"b": b"bad\n"})
+    done = machine.run(write_script(links_of(server, 9), tmp_path / "put.sh"))
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "b: it cannot be read")
+    assert listed(server).keys() == {b"a"}
+
+
 def test_expired_links_are_explained(server: FileServer, tmp_path: Path) -> None:
     machine = partner(tmp_path, "dash")
     fill(machine, {b"a": b"1"})
