@@ -312,7 +312,10 @@ def write_pack(repository: Repository, commits: list[Commit], infos: list[PackIn
     pack_id = packs.write_pack(store, list(everything.values()), replaces=replaces)
     if superseded:
         with suppress(PermissionDenied):
-            store.delete(map(pack_key, superseded))
+            # A pack only claims which packs it replaces, and anybody can write a pack.
+            old = filter(None, (packs.find_replaceable_pack(store, each) for each in superseded))
+            held = (each for each in old if everything.keys() >= {one.id for one in each.commits})
+            store.delete(pack_key(each.id) for each in held)
     with repository.lake.kv.write() as txn:
         PackedStore(txn, repository.key).add(pack_id, everything, replaces=replaces)
     return pack_id
