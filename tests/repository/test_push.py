@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.layout import COMMITS, sstable_key
+from lakecli.base.layout import COMMITS, ref_key, sstable_key
 from lakecli.base.model import CommitId, RefKind
-from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
+from lakecli.errors import AlreadyExists, HookFailed, LostRace, NotFound, Refused
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
 from lakecli.remote import packs
+from lakecli.remote.ref_records import NotOurs
 from lakecli.repository import branch, tag
 from lakecli.repository.push import Pushing, PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
+from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position
 from tests.support.faulty import denied
 from tests.support.lakes import checksums, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
@@ -197,6 +199,37 @@ def test_push_all_pushes_every_ref(clones: tuple[Repository, ...]) -> None:
     assert (kind, name) == ("branch", "main")
     assert isinstance(error, NonFastForward)
     assert {each.state for each in push_all(one, ME).pushed} == {Pushing.UP_TO_DATE}
+
+
+def test_push_all_pushes_the_refs_beside_those_that_cannot_be_pushed(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = clones
+    push(one, "main", options=ME)
+    for name in ("damaged", "forbidden", "gone", "lacking", "whole"):
+        branch.create(one, name, source="main")
+    one.store.put(ref_key(RefKind.BRANCH, "damaged"), b"{}", ANY)
+    lost = make_commit(one, b"lost", "lacking")
+    one.store.delete([sstable_key(lost.metarange_id)])
+    whole = make_commit(one, b"whole", "whole")
+
+    def hook(event: Mapping[str, object]) -> None:
+        if event["ref"] == "forbidden":
+            branch.delete(one, "gone")
+            raise HookFailed("not this one")
+
+    one.hooks = {"pre-push": hook}
+    report = push_all(one, ME)
+    assert [(each.name, each.after) for each in report.pushed] == [
+        ("main", position(one)),
+        ("whole", whole.id),
+    ]
+    assert {each.name: type(each.error) for each in report.failed} == {
+        "damaged": NotOurs,
+        "forbidden": HookFailed,
+        "gone": NotFound,
+        "lacking": NotInBucket,
+    }
 
 
 def test_push_refuses_a_range_that_the_bucket_lacks(clones: tuple[Repository, ...]) -> None:
