@@ -10,19 +10,22 @@ import pytest
 from lakecli.base.layout import COMMITS, ref_key, sstable_key
 from lakecli.base.model import CommitId, RefKind
 from lakecli.errors import AlreadyExists, HookFailed, LostRace, NotFound, Refused
+from lakecli.fsck.repair import repair_packs
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
 from lakecli.remote import packs
 from lakecli.remote.ref_records import NotOurs
 from lakecli.repository import branch, tag
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
 from lakecli.stores.contract import ANY
-from tests.support.clones import Clones, make_commit, position
+from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.faulty import denied
-from tests.support.lakes import checksums, read
+from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -257,6 +260,26 @@ def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:
     count = len(list(one.store.list(COMMITS)))
     push(one, "same", options=ME)
     assert len(list(one.store.list(COMMITS))) == count
+
+
+def test_a_push_of_more_commits_than_a_pack_can_have_writes_several_packs(
+    clones: tuple[Repository, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    for number in range(40):
+        stage(one, "main", {b"a": b"%d" % number})
+        commit(one, "main", message="m", committer="me", metadata={"key": f"{number}" * 200})
+    monkeypatch.setattr("lakecli.base.layout.LARGEST_PACK", 4_000)
+    monkeypatch.setattr("lakecli.base.layout.MAX_PACK_SIZE", 5_000)
+    push(one, "main", options=ME)
+    report = fetch(two)
+    assert (report.commits, report.damaged) == (40, ())
+    assert position(two) == branch.show(one, "main").commit_id
+    one.store.delete([info.key for info in one.store.list(COMMITS)])
+    assert list(repair_packs(one, dry_run=False))
+    with machine(tmp_path, "three") as lake:
+        three = clone(lake, str(tmp_path / "namespace"), "demo")
+        assert position(three) == position(two)
 
 
 def test_packs_that_may_not_be_read_are_not_merged(

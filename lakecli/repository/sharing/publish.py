@@ -47,9 +47,6 @@ _MOST_READ: Final = 4
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack is kept."""
 
-_COMMIT_SIZE: Final = 400
-"""Approximate bytes of a commit in a pack, without its message."""
-
 
 class Unverified(Unreachable):
     """A ref moved in the bucket, but garbage collection may have deleted objects that it needs."""
@@ -234,7 +231,7 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
 
 
 def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
-    """Write a pack if some commits are in no pack; return the ID of the pack that has `after`.
+    """Write packs if some commits are in no pack; return the ID of the pack that has `after`.
 
     If a recorded pack of the new commits is not in the bucket, it is forgotten, and its commits are
     written again.
@@ -251,7 +248,9 @@ def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) ->
             PackedStore(txn, repository.key).forget(lost)
     with repository.lake.kv.read() as txn:
         unpacked = _unpacked_commits(txn, repository, after)
-    return write_pack(repository, unpacked, infos) if unpacked else pack_id
+    for some in packs.divide_into_packs(unpacked):  # the last of them has `after`
+        pack_id = write_pack(repository, some, infos)
+    return pack_id
 
 
 def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
@@ -276,7 +275,7 @@ def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: Commit
     return list(found.values())
 
 
-def write_pack(repository: Repository, commits: list[Commit], infos: list[PackInfo]) -> PackId:
+def write_pack(repository: Repository, commits: Sequence[Commit], infos: list[PackInfo]) -> PackId:
     """Write commits and the commits of small packs into the bucket as one pack, and record it.
 
     Args:
@@ -289,7 +288,7 @@ def write_pack(repository: Repository, commits: list[Commit], infos: list[PackIn
     store = repository.store
     with repository.lake.kv.read() as txn:
         live = set(PackedStore(txn, repository.key).live_packs())
-    size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
+    size = sum(map(packs.size_of_commit, commits))
     chosen = packs.choose_replaced([info for info in infos if info.id in live], size)
     everything = {commit.id: commit for commit in commits}
     replaced: list[PackId] = []
