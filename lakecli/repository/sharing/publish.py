@@ -34,6 +34,7 @@ from lakecli.repository.journal import bucket_state, hooks, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
+from lakecli.stores.contract import exists
 
 TRUSTED_SHARE: Final = 0.5
 """Data younger than this share of the grace period is trusted: it cannot be deleted yet."""
@@ -103,7 +104,7 @@ def _publish(
     if wanted.after is None:
         return make_move(repository, wanted)  # a deletion makes nothing reachable
     commits = _new_commits(repository, wanted.before, wanted.after, collection)
-    trees = _new_trees(repository, commits)
+    trees = _new_trees(repository, commits, wanted, collection)
     if trees:
         older_than = _oldest_trusted(repository, collection)
         head = _tree_of(repository, wanted.after)
@@ -194,17 +195,32 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
     return True
 
 
-def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
+def _new_trees(
+    repository: Repository, commits: Sequence[Commit], wanted: WantedMove, collection: GcState
+) -> Trees:
     """Return the trees of new commits; for each, the trees of the parents to compare it with.
 
     If several new commits have the same tree, the parents of the oldest of these commits count. So
     a tree that a revert restores is not compared with the tree that the revert undid.
+
+    Retention rules delete trees of commits that refs reach, unless they are heads, and a tree goes
+    before its objects. So a known commit counts only if it is a head or its tree is in the bucket.
     """
-    trees = {}
+    assert wanted.after is not None
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
+        ends = {parent for commit in commits for parent in commit.parents} | {wanted.after}
+        ends -= {commit.id for commit in commits} | repository.tracking(txn).positions()
+        old = {refs.get_commit(each).metarange_id for each in ends if each != wanted.before}
+        old.discard(MetarangeId(""))
+        gone = set[MetarangeId]()
+        if not collection.never_ran:
+            gone = {each for each in old if not exists(repository.store, sstable_key(each))}
+        head = refs.get_commit(wanted.after).metarange_id
+        trees: dict[MetarangeId, list[MetarangeId]] = {head: []} if head in gone else {}
         for commit in commits:
             parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
+            parents = [each for each in parents if each not in gone]
             if commit.metarange_id and commit.metarange_id not in parents:
                 trees[commit.metarange_id] = parents
     return trees
