@@ -26,7 +26,7 @@ from lakecli.kv.bucket import PackedStore, Tracked
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.remote import ref_records
-from lakecli.remote.packs import Pack, read_new_packs, write_pack
+from lakecli.remote.packs import Pack, divide_into_packs, read_new_packs, write_pack
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository import stored_objects
 from lakecli.repository.contract import Repository
@@ -173,7 +173,7 @@ def _wrong_commits(repository: Repository, txn: ReadTransaction) -> Iterator[Com
 
 
 def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]:
-    """Write a pack to the bucket with the needed commits that its packs lack.
+    """Write packs to the bucket with the needed commits that its packs lack.
 
     A damaged pack is deleted if other packs have all of its commits.
     """
@@ -189,12 +189,12 @@ def repair_packs(repository: Repository, *, dry_run: bool) -> Iterator[Repaired]
         or (bad.name in believed and believed[ids.PackId(bad.name)] <= reachable)
     ]
     if not dry_run:
-        # Delete damaged packs first: the new pack may have the name of a damaged pack.
+        # Delete damaged packs first: a new pack may have the name of a damaged pack.
         repository.store.delete(map(layout.pack_key, dropped))
-        if needed:
-            pack_id = write_pack(repository.store, list(needed.values()))
+        for some in divide_into_packs(needed.values()):
+            pack_id = write_pack(repository.store, some)
             with repository.lake.kv.write() as txn:
-                PackedStore(txn, repository.key).add(pack_id, list(needed))
+                PackedStore(txn, repository.key).add(pack_id, [commit.id for commit in some])
     missing = believed.keys() - {bad.name for bad in packs.bad}
     for pack_id in sorted(missing):
         if not believed[pack_id] <= packs.parents.keys():

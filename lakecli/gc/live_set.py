@@ -31,6 +31,7 @@ from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
 from lakecli.engine.spark_joins import Batches, arrow_batches
 from lakecli.engine.spark_runner import SparkRunner
+from lakecli.errors import IntegrityError
 from lakecli.gc.policy import Work
 from lakecli.gc.state import DIGEST, RECORD, Garbage, Marks, split, total_of
 from lakecli.gc.tasks import ListingPart, PartListing, list_part, list_parts
@@ -92,6 +93,7 @@ class DigestSet:
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
         self._buckets = [bytearray() for _ in range(256)]
+        self._written = [0] * 256
         self._buffered = 0
         self._loaded: tuple[int, frozenset[bytes]] | None = None
 
@@ -117,6 +119,7 @@ class DigestSet:
             if bucket:
                 with self._path(number).open("ab") as file:
                     file.write(bucket)
+                self._written[number] += len(bucket)
                 bucket.clear()
         self._buffered = 0
 
@@ -127,12 +130,19 @@ class DigestSet:
         if self._loaded is None or self._loaded[0] != number:
             path = self._path(number)
             data = path.read_bytes() if path.exists() else b""
+            if len(data) != self._written[number]:  # objects in use would count as garbage
+                what = f"another program deleted or changed {path}, with the objects in use"
+                raise IntegrityError(what, hint="repeat the command")
             data += self._buckets[number]
             self._loaded = number, frozenset(split(data, DIGEST))
         return self._loaded[1]
 
     def without(self, records: bytes) -> bytes:
-        """Return the records, of `RECORD` bytes each, whose digests are not in the set."""
+        """Return the records, of `RECORD` bytes each, whose digests are not in the set.
+
+        Raises:
+            IntegrityError: another program deleted or changed a file of the set.
+        """
         kept = [record for record in split(records) if record[:DIGEST] not in self._load(record[0])]
         return b"".join(kept)
 

@@ -161,12 +161,20 @@ def rules_fields(rules: Rules) -> dict[str, Any]:
 
 
 def find_rules(store: ObjectStore) -> Rules | None:
-    """Return the rules of a namespace; ``None`` without rules: all reachable commits are kept."""
+    """Return the rules of a namespace; ``None`` without rules: all reachable commits are kept.
+
+    Raises:
+        UsageError: the rules are not valid.
+    """
     try:
         data = store.get(RULES_KEY, start=0, length=layout.MAX_RULES_SIZE + 1)
     except ObjectNotFound:
         return None
-    return parse_rules(data.decode("utf-8", "surrogateescape"))
+    try:
+        return parse_rules(data.decode("utf-8", "surrogateescape"))
+    except UsageError as error:
+        error.hint = "replace them by valid rules: `gc set-config lakefs://REPOSITORY -f FILE`"
+        raise
 
 
 def get_rules(store: ObjectStore) -> Rules:
@@ -185,8 +193,17 @@ def get_rules(store: ObjectStore) -> Rules:
 
 
 def put_rules(store: ObjectStore, rules: Rules) -> None:
-    """Write the rules of a namespace, replacing its present rules."""
-    store.put(RULES_KEY, json.dumps(rules_fields(rules), indent=2).encode() + b"\n", ANY)
+    """Write the rules of a namespace, replacing its present rules.
+
+    Raises:
+        UsageError: the rules are larger than `find_rules` reads.
+    """
+    body = json.dumps(rules_fields(rules), indent=2).encode() + b"\n"
+    if len(body) > layout.MAX_RULES_SIZE:
+        size = f"{len(body):,} bytes, at most {layout.MAX_RULES_SIZE:,} are read"
+        hint = f"leave out the branches with {rules.default_days} days, the default"
+        raise UsageError(f"the retention rules take {size}", hint=hint)
+    store.put(RULES_KEY, body, ANY)
 
 
 def delete_rules(store: ObjectStore) -> None:

@@ -29,6 +29,7 @@ from lakecli.remote.gc_protocol import LEASE, STALE_AFTER, GcState, ObservedStat
 from lakecli.repository.contract import Repository
 from lakecli.repository.lakefs.kept_dumps import all_kept, find_take_over
 from lakecli.stores.contract import ANY, ObjectNotFound, ObjectStore, TooLarge, Version, get_bounded
+from lakecli.stores.streams import batches
 
 MARKS: Final = layout.GC + "marks/"
 
@@ -220,10 +221,12 @@ def add_expired(store: ObjectStore, epoch: int, trees: Iterable[str]) -> None:
         new.difference_update(gc_protocol.read_expired(store, info.key))
     if not new:
         return
-    body = bytes.fromhex("".join(sorted(new | noted)))
-    if len(body) > gc_protocol.MAX_EXPIRED_SIZE:
-        key, body = f"{key}-{min(new)}", bytes.fromhex("".join(sorted(new)))
-    store.put(key, body, ANY)
+    most = gc_protocol.MAX_EXPIRED_SIZE // DIGEST
+    if len(new | noted) <= most:
+        store.put(key, bytes.fromhex("".join(sorted(new | noted))), ANY)
+        return
+    for some in batches(sorted(new), most):
+        store.put(f"{key}-{some[0]}", bytes.fromhex("".join(some)), ANY)
 
 
 class SweepBegan(Refused):

@@ -18,6 +18,7 @@ their total size, and each commit is rewritten only a few times.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +34,7 @@ from lakecli.sstable.format import MalformedValue, decode_value, encode_value
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ObjectNotFound, ObjectStore, TooLarge, get_bounded
+from lakecli.stores.streams import groups_of
 
 LEVEL_FACTOR: Final = 8
 """Number of packs of one level that are merged into a pack of the next level."""
@@ -41,6 +43,9 @@ SMALLEST_LEVEL: Final = 16 << 10
 """Packs smaller than this size in bytes are of the lowest level."""
 
 REPLACES: Final = "replaces"
+
+_COMMIT_SIZE: Final = 400
+"""Approximate bytes of a commit in a pack, without its message and metadata."""
 
 _ID_SIZE: Final = 32
 _MOST_BAD: Final = 100
@@ -226,6 +231,17 @@ def write_pack(
     pack_id = PackId.of_bytes(blake3_of(data))
     store.put_new(layout.pack_key(pack_id), data)
     return pack_id
+
+
+def size_of_commit(commit: Commit) -> int:
+    """Return the approximate size in bytes of a commit in a pack."""
+    return _COMMIT_SIZE + len(commit.message) + sum(map(len, chain(*commit.metadata.items())))
+
+
+def divide_into_packs(commits: Iterable[Commit]) -> Iterator[Sequence[Commit]]:
+    """Divide new commits into groups, each for one pack that can be read; parents come first."""
+    ordered = sorted(commits, key=attrgetter("generation"))
+    return groups_of(ordered, size_of_commit, most=layout.LARGEST_PACK)
 
 
 def choose_replaced(packs: Sequence[PackInfo], new_size: int) -> list[PackId]:

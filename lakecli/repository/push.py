@@ -18,7 +18,7 @@ from lakecli.kv.bucket import UnsentMove
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.ref_records import RemoteRef
+from lakecli.remote.ref_records import RemoteRef, Unwritable
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository.branch import reset
 from lakecli.repository.contract import FinishedMove, Repository
@@ -33,6 +33,17 @@ from lakecli.repository.undo.remote_undo import put_back
 SAME_NAME: Final = "a branch has the same name here and in the bucket: `push BRANCH`"
 MAX_ATTEMPTS: Final = 8
 """Maximum number of attempts of a push while others keep moving the ref."""
+
+_OF_ONE_REF: Final = (
+    errors.LostRace,
+    errors.NotFound,
+    errors.AlreadyExists,
+    errors.Forbidden,
+    errors.HookFailed,
+    errors.IntegrityError,
+    Unwritable,
+)
+"""Errors of a push that say nothing about other refs."""
 
 
 class Pushing(StrEnum):
@@ -190,7 +201,7 @@ def push_all(
     """Move every branch and every tag in the bucket to its commit on this machine.
 
     Branches of runs are not pushed, because their data is not checked yet. Each ref moves
-    independently: if a ref is refused, all other refs are still pushed.
+    independently: if a ref is refused, deleted meanwhile, or damaged, the others are still pushed.
 
     Args:
         options: how to push; with a lease, each ref must point to the commit at which this clone
@@ -222,7 +233,7 @@ def push_all(
             each = _push(repository, kind, name, expected=seen, options=options, has_fetched=True)
             pushed.append(each)
             progress.advance(items=1)
-        except (errors.LostRace, errors.AlreadyExists, errors.Forbidden) as error:
+        except _OF_ONE_REF as error:
             failed.append(PushFailure(kind, name, error))
     return PushReport(tuple(pushed), tuple(failed))
 

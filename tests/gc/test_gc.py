@@ -175,6 +175,37 @@ def test_no_list_of_expired_trees_excuses_that_of_a_head(shared: Shared, kind: s
         shared.collect(ben)
 
 
+@pytest.mark.parametrize("restores", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_push_refuses_a_branch_at_an_old_commit_whose_tree_has_expired(
+    shared: Shared,
+    commits: bool,  # noqa: FBT001
+    restores: bool,  # noqa: FBT001
+) -> None:
+    ada, ben = shared.clones
+    old = make_commit(ada, {b"a": b"1"})
+    for contents in (b"2", b"3"):
+        push(ada)
+        shared.time.pass_by(MONTHS)
+        make_commit(ada, {b"a": contents})
+    push(ada)
+    fetch(ben)
+    branch.create(ada, "old", source=old.id)
+    put_rules(ada.store, Rules(7, {}))
+    assert shared.collect_all(ben).action is Action.SWEPT
+    fetch(ada)
+    if commits:
+        make_commit(ada, {b"b": b"new"}, "old")
+    if restores:
+        ada.store.put_new(key_of(b"1"), b"1")
+        push(ada, "old")
+        assert list(fsck(ada)) == []
+    else:
+        with pytest.raises(NotInBucket):
+            push(ada, "old")
+    assert shared.collect_all(ben).action is not Action.WAITS
+
+
 def test_a_merged_side_branch_loses_nothing_that_the_merge_has(shared: Shared) -> None:
     from lakecli.repository.merge import MergeOptions, merge
 

@@ -280,6 +280,9 @@ def test_expired_trees_that_one_list_cannot_hold_go_into_more(
     assert sorted(iter_expired(store)) == [a, b, c, d, e]
     lists = sorted((info.key.rpartition("/")[2], info.size) for info in store.list())
     assert lists == [("1", 64), (f"1-{c}", 64), (f"1-{e}", 32)]
+    for trees in ([a, b, c, d, e], [a, b, c, d, e]):  # more at once than a list can hold
+        add_expired(store, 2, trees)
+    assert sorted(iter_expired(store)) == sorted([a, b, c, d, e] * 2)
 
 
 def test_a_sweep_that_goes_on_forgets_no_expired_tree(

@@ -93,5 +93,11 @@ def test_rules_that_are_too_large_are_refused() -> None:
     store.put(KEY, text.ljust(MAX_RULES_SIZE), ANY)
     assert find_rules(store) == Rules(7, {})
     store.put(KEY, text.ljust(MAX_RULES_SIZE + 1), ANY)
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as caught:
         find_rules(store)
+    assert "`gc set-config lakefs://REPOSITORY -f FILE`" in (caught.value.hint or "")
+    put_rules(store, Rules(7, {}))
+    rules = Rules(7, {f"branch{number}": 3 for number in range(20_000)})
+    with pytest.raises(UsageError, match="at most 1,048,576 are read"):
+        put_rules(store, rules)
+    assert find_rules(store) == Rules(7, {})

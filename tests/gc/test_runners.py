@@ -15,6 +15,7 @@ from lakecli.base.ids import MetarangeId
 from lakecli.base.layout import REPOSITORY, ref_key
 from lakecli.base.model import RefKind
 from lakecli.engine.runner import LocalRunner
+from lakecli.errors import IntegrityError
 from lakecli.gc.known_refs import RefsWentBack
 from lakecli.gc.live_set import DigestSet
 from lakecli.gc.run import GcOptions
@@ -144,3 +145,21 @@ def test_a_set_of_digests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         left = found.without(records)
         assert total_of(left) == (500, 3_500)
         assert {left[at : at + 32] for at in range(0, len(left), 40)} == set(digests[1::2])
+
+
+def test_a_set_of_digests_that_another_program_deleted_counts_nothing_as_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lakecli.gc.live_set._BUFFERED", 1)
+    with closing(DigestSet()) as found:
+        for number in range(2):
+            found.add(bytes(31) + bytes([number]))
+        record = bytes(32) + (7).to_bytes(8)
+        assert found.without(record) == b""
+        found.add(b"\1" * 32)
+        found._path(0).unlink()
+        with pytest.raises(IntegrityError, match="another program deleted"):
+            found.without(record)
+        found.add(bytes(32))
+        with pytest.raises(IntegrityError, match="another program deleted"):
+            found.without(b"\0" * 31 + b"\1" + (7).to_bytes(8))

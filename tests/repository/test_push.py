@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.base.layout import COMMITS, sstable_key
+from lakecli.base.layout import COMMITS, ref_key, sstable_key
 from lakecli.base.model import CommitId, RefKind
-from lakecli.errors import AlreadyExists, LostRace, NotFound, Refused
+from lakecli.errors import AlreadyExists, HookFailed, LostRace, NotFound, Refused
+from lakecli.fsck.repair import repair_packs
 from lakecli.kv import operations as log
 from lakecli.kv.bucket import TrackingStore
 from lakecli.remote import packs
+from lakecli.remote.ref_records import NotOurs
 from lakecli.repository import branch, tag
+from lakecli.repository.clone import clone
+from lakecli.repository.commit import commit
 from lakecli.repository.push import Pushing, PushLease, PushOptions, push, push_all, push_deletion
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import NonFastForward, StaleLease
 from lakecli.repository.sharing.references import NotInBucket
-from tests.support.clones import Clones, make_commit, position
+from lakecli.stores.contract import ANY
+from tests.support.clones import Clones, machine, make_commit, position
 from tests.support.faulty import denied
-from tests.support.lakes import checksums, read
+from tests.support.lakes import checksums, read, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lakecli.repository.contract import Repository
@@ -199,6 +204,37 @@ def test_push_all_pushes_every_ref(clones: tuple[Repository, ...]) -> None:
     assert {each.state for each in push_all(one, ME).pushed} == {Pushing.UP_TO_DATE}
 
 
+def test_push_all_pushes_the_refs_beside_those_that_cannot_be_pushed(
+    clones: tuple[Repository, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = clones
+    push(one, "main", options=ME)
+    for name in ("damaged", "forbidden", "gone", "lacking", "whole"):
+        branch.create(one, name, source="main")
+    one.store.put(ref_key(RefKind.BRANCH, "damaged"), b"{}", ANY)
+    lost = make_commit(one, b"lost", "lacking")
+    one.store.delete([sstable_key(lost.metarange_id)])
+    whole = make_commit(one, b"whole", "whole")
+
+    def hook(event: Mapping[str, object]) -> None:
+        if event["ref"] == "forbidden":
+            branch.delete(one, "gone")
+            raise HookFailed("not this one")
+
+    one.hooks = {"pre-push": hook}
+    report = push_all(one, ME)
+    assert [(each.name, each.after) for each in report.pushed] == [
+        ("main", position(one)),
+        ("whole", whole.id),
+    ]
+    assert {each.name: type(each.error) for each in report.failed} == {
+        "damaged": NotOurs,
+        "forbidden": HookFailed,
+        "gone": NotFound,
+        "lacking": NotInBucket,
+    }
+
+
 def test_push_refuses_a_range_that_the_bucket_lacks(clones: tuple[Repository, ...]) -> None:
     one = clones[0]
     make_commit(one, b"a")
@@ -224,6 +260,26 @@ def test_push_consolidates_packs(clones: tuple[Repository, ...]) -> None:
     count = len(list(one.store.list(COMMITS)))
     push(one, "same", options=ME)
     assert len(list(one.store.list(COMMITS))) == count
+
+
+def test_a_push_of_more_commits_than_a_pack_can_have_writes_several_packs(
+    clones: tuple[Repository, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    for number in range(40):
+        stage(one, "main", {b"a": b"%d" % number})
+        commit(one, "main", message="m", committer="me", metadata={"key": f"{number}" * 200})
+    monkeypatch.setattr("lakecli.base.layout.LARGEST_PACK", 4_000)
+    monkeypatch.setattr("lakecli.base.layout.MAX_PACK_SIZE", 5_000)
+    push(one, "main", options=ME)
+    report = fetch(two)
+    assert (report.commits, report.damaged) == (40, ())
+    assert position(two) == branch.show(one, "main").commit_id
+    one.store.delete([info.key for info in one.store.list(COMMITS)])
+    assert list(repair_packs(one, dry_run=False))
+    with machine(tmp_path, "three") as lake:
+        three = clone(lake, str(tmp_path / "namespace"), "demo")
+        assert position(three) == position(two)
 
 
 def test_packs_that_may_not_be_read_are_not_merged(

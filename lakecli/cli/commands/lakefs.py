@@ -131,7 +131,8 @@ def refs_dump(
         check_writable(Path(output))
     opened = context.repository(repository)
     if push_first:
-        push_all(opened, PushOptions(who=context.committer()))
+        for failed in push_all(opened, PushOptions(who=context.committer())).failed:
+            context.out.warn(f"{failed.kind} {failed.name}: {failed.error.message}")
     try:
         dumped = refs_dumping.refs_dump(opened, leave_out=losses)
     except refs_dumping.NotDumped as error:

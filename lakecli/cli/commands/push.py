@@ -88,10 +88,11 @@ def push(
     own = PushedJson(repository=repository.uri, dry_run=dry_run)
     context.out.emit(own | fields_of(report), text=lambda: _lines(report, dry_run=dry_run))
     if report.failed:
-        count = len(report.failed) + len(report.pushed)
+        count, first = len(report.failed) + len(report.pushed), report.failed[0].error
         raise PartialFailure(
             f"{len(report.failed)} of {count} refs were not pushed",
-            hint=report.failed[0].error.hint,
+            hint=first.hint,
+            paths=first.paths,
         )
 
 

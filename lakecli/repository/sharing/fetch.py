@@ -177,8 +177,9 @@ class Unpacked:
         """
         if commit_id is None:
             return True
-        is_here = repository.refs(txn).find_commit(commit_id) is not None
-        return is_here and commit_id not in self.incomplete
+        if commit_id in self.incomplete:  # its ancestors may have come with a later pack
+            return PackedStore(txn, repository.key).find_pack(commit_id) is not None
+        return repository.refs(txn).find_commit(commit_id) is not None
 
 
 def take_packs(
@@ -250,6 +251,7 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
 def _add(before: Unpacked, after: Unpacked) -> Unpacked:
     after.packs += before.packs
     after.commits += before.commits
+    after.incomplete |= before.incomplete
     after.damaged = list(dict.fromkeys([*before.damaged, *after.damaged]))
     return after
 

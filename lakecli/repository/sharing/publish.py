@@ -34,6 +34,7 @@ from lakecli.repository.journal import bucket_state, hooks, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.sharing.fetch import find_gone_back
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
+from lakecli.stores.contract import exists
 
 TRUSTED_SHARE: Final = 0.5
 """Data younger than this share of the grace period is trusted: it cannot be deleted yet."""
@@ -46,9 +47,6 @@ _MOST_READ: Final = 4
 
 KEPT_FOR: Final = timedelta(days=1)
 """How long a replaced pack is kept."""
-
-_COMMIT_SIZE: Final = 400
-"""Approximate bytes of a commit in a pack, without its message."""
 
 
 class Unverified(Unreachable):
@@ -106,7 +104,7 @@ def _publish(
     if wanted.after is None:
         return make_move(repository, wanted)  # a deletion makes nothing reachable
     commits = _new_commits(repository, wanted.before, wanted.after, collection)
-    trees = _new_trees(repository, commits)
+    trees = _new_trees(repository, commits, wanted, collection)
     if trees:
         older_than = _oldest_trusted(repository, collection)
         head = _tree_of(repository, wanted.after)
@@ -197,17 +195,32 @@ def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[C
     return True
 
 
-def _new_trees(repository: Repository, commits: Sequence[Commit]) -> Trees:
+def _new_trees(
+    repository: Repository, commits: Sequence[Commit], wanted: WantedMove, collection: GcState
+) -> Trees:
     """Return the trees of new commits; for each, the trees of the parents to compare it with.
 
     If several new commits have the same tree, the parents of the oldest of these commits count. So
     a tree that a revert restores is not compared with the tree that the revert undid.
+
+    Retention rules delete trees of commits that refs reach, unless they are heads, and a tree goes
+    before its objects. So a known commit counts only if it is a head or its tree is in the bucket.
     """
-    trees = {}
+    assert wanted.after is not None
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
+        ends = {parent for commit in commits for parent in commit.parents} | {wanted.after}
+        ends -= {commit.id for commit in commits} | repository.tracking(txn).positions()
+        old = {refs.get_commit(each).metarange_id for each in ends if each != wanted.before}
+        old.discard(MetarangeId(""))
+        gone = set[MetarangeId]()
+        if not collection.never_ran:
+            gone = {each for each in old if not exists(repository.store, sstable_key(each))}
+        head = refs.get_commit(wanted.after).metarange_id
+        trees: dict[MetarangeId, list[MetarangeId]] = {head: []} if head in gone else {}
         for commit in commits:
             parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
+            parents = [each for each in parents if each not in gone]
             if commit.metarange_id and commit.metarange_id not in parents:
                 trees[commit.metarange_id] = parents
     return trees
@@ -234,7 +247,7 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
 
 
 def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) -> PackId | None:
-    """Write a pack if some commits are in no pack; return the ID of the pack that has `after`.
+    """Write packs if some commits are in no pack; return the ID of the pack that has `after`.
 
     If a recorded pack of the new commits is not in the bucket, it is forgotten, and its commits are
     written again.
@@ -251,7 +264,9 @@ def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) ->
             PackedStore(txn, repository.key).forget(lost)
     with repository.lake.kv.read() as txn:
         unpacked = _unpacked_commits(txn, repository, after)
-    return write_pack(repository, unpacked, infos) if unpacked else pack_id
+    for some in packs.divide_into_packs(unpacked):  # the last of them has `after`
+        pack_id = write_pack(repository, some, infos)
+    return pack_id
 
 
 def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
@@ -276,7 +291,7 @@ def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: Commit
     return list(found.values())
 
 
-def write_pack(repository: Repository, commits: list[Commit], infos: list[PackInfo]) -> PackId:
+def write_pack(repository: Repository, commits: Sequence[Commit], infos: list[PackInfo]) -> PackId:
     """Write commits and the commits of small packs into the bucket as one pack, and record it.
 
     Args:
@@ -289,7 +304,7 @@ def write_pack(repository: Repository, commits: list[Commit], infos: list[PackIn
     store = repository.store
     with repository.lake.kv.read() as txn:
         live = set(PackedStore(txn, repository.key).live_packs())
-    size = sum(_COMMIT_SIZE + len(commit.message) for commit in commits)
+    size = sum(map(packs.size_of_commit, commits))
     chosen = packs.choose_replaced([info for info in infos if info.id in live], size)
     everything = {commit.id: commit for commit in commits}
     replaced: list[PackId] = []
@@ -312,7 +327,10 @@ def write_pack(repository: Repository, commits: list[Commit], infos: list[PackIn
     pack_id = packs.write_pack(store, list(everything.values()), replaces=replaces)
     if superseded:
         with suppress(PermissionDenied):
-            store.delete(map(pack_key, superseded))
+            # A pack only claims which packs it replaces, and anybody can write a pack.
+            old = filter(None, (packs.find_replaceable_pack(store, each) for each in superseded))
+            held = (each for each in old if everything.keys() >= {one.id for one in each.commits})
+            store.delete(pack_key(each.id) for each in held)
     with repository.lake.kv.write() as txn:
         PackedStore(txn, repository.key).add(pack_id, everything, replaces=replaces)
     return pack_id

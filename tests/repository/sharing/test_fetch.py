@@ -244,8 +244,12 @@ def test_a_pack_that_is_listed_late_is_found_by_the_move_that_names_it(
     assert position(two) == made.id
 
 
+@pytest.mark.parametrize("hides_all", [False, True])
 def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
-    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+    clones: tuple[Repository, ...],
+    bucket: FaultyStore,
+    monkeypatch: pytest.MonkeyPatch,
+    hides_all: bool,  # noqa: FBT001
 ) -> None:
     one, two = clones
     first = make_commit(one, b"a")
@@ -262,6 +266,8 @@ def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
     push_deletion(one, "side", options=ME)
     late = LatePacks(bucket, monkeypatch)
     late.hidden = packs
+    if hides_all:
+        late.hide_all()
     kept = {key: bucket.bucket.objects.pop(f"ns/{key}") for key in packs}
     report = changes(two)
     assert ("other", Change.INCOMPLETE) in report

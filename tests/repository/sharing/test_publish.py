@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base import layout
-from lakecli.base.model import RefKind
+from lakecli.base.model import EMPTY_TREE, RefKind
 from lakecli.committed.values import encode_entry
 from lakecli.errors import ErrorKind, OutcomeUnknown, PermissionDenied, Unreachable
 from lakecli.kv import operations as log
@@ -17,6 +17,7 @@ from lakecli.kv.bucket import IntentStore, LocalMove
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote import gc_protocol, refs
 from lakecli.remote.gc_protocol import Phase
+from lakecli.remote.packs import LEVEL_FACTOR, list_packs, read_pack, write_pack
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
@@ -35,7 +36,7 @@ from lakecli.repository.push import Pushing, PushOptions, push
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.sharing import publish as publishing
 from lakecli.repository.sharing import references
-from lakecli.repository.sharing.fetch import fetch
+from lakecli.repository.sharing.fetch import fetch, take_new_packs
 from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
@@ -696,3 +697,32 @@ def test_a_push_that_is_already_lost_writes_no_pack(
     assert result.outcome == MoveOutcome.LOST
     assert list(bucket.list(layout.COMMITS)) == packs
     assert intents(repository) == 0
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_a_push_deletes_a_replaced_pack_only_if_another_one_has_its_commits(
+    repository: Repository,
+    bucket: FaultyStore,
+    lies: bool,  # noqa: FBT001
+) -> None:
+    first = make_commit(repository, b"first")
+    push(repository, "main", options=ME)
+    (replaced,) = list_packs(bucket)
+    other = describe_commit(
+        parents=[],
+        metarange_id=EMPTY_TREE,
+        message="other",
+        committer="",
+        created_at=START,
+        metadata={},
+    )
+    shown = [other] if lies else [*read_pack(bucket, replaced.id).commits, other]
+    write_pack(bucket, shown, replaces=[replaced.id])
+    take_new_packs(repository)
+    bucket.offset += publishing.KEPT_FOR * 2
+    for number in range(LEVEL_FACTOR):
+        make_commit(repository, b"%d" % number)
+        push(repository, "main", options=ME)
+    ids = {info.id for info in list_packs(bucket)}
+    assert (replaced.id in ids) == lies
+    assert any(first in read_pack(bucket, each).commits for each in ids)
