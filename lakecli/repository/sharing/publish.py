@@ -212,17 +212,19 @@ def _new_trees(
         ends = {parent for commit in commits for parent in commit.parents} | {wanted.after}
         ends -= {commit.id for commit in commits} | repository.tracking(txn).positions()
         old = {refs.get_commit(each).metarange_id for each in ends if each != wanted.before}
-        old.discard(MetarangeId(""))
-        gone = set[MetarangeId]()
-        if not collection.never_ran:
-            gone = {each for each in old if not exists(repository.store, sstable_key(each))}
         head = refs.get_commit(wanted.after).metarange_id
-        trees: dict[MetarangeId, list[MetarangeId]] = {head: []} if head in gone else {}
-        for commit in commits:
-            parents = [refs.get_commit(parent).metarange_id for parent in commit.parents]
-            parents = [each for each in parents if each not in gone]
-            if commit.metarange_id and commit.metarange_id not in parents:
-                trees[commit.metarange_id] = parents
+        found = [
+            (commit.metarange_id, [refs.get_commit(each).metarange_id for each in commit.parents])
+            for commit in commits
+        ]
+    gone = set[MetarangeId]()
+    if not collection.never_ran:
+        gone = {each for each in old if each and not exists(repository.store, sstable_key(each))}
+    trees: dict[MetarangeId, list[MetarangeId]] = {head: []} if head in gone else {}
+    for tree, parents in found:
+        left = [each for each in parents if each not in gone]
+        if tree and tree not in left:
+            trees[tree] = left
     return trees
 
 
