@@ -179,12 +179,16 @@ def check_lists(repository: Repository, seen: ObservedState) -> None:
     try:
         Marks(repository.store, seen.state.mark).others()
     except LostMarks as error:
-        if gc_protocol.look(repository.store).version != seen.version:
-            raise gc_protocol.StateMoved(
-                f"another machine has ended the garbage collection of {repository.store.uri}",
-                hint=f"see its state: `gc status {repository.uri}`",
-            ) from error
+        _check_unmoved(repository, seen, error)
         raise
+
+
+def _check_unmoved(repository: Repository, seen: ObservedState, error: LostMarks) -> None:
+    if gc_protocol.look(repository.store).version != seen.version:
+        raise gc_protocol.StateMoved(
+            f"another machine has ended the garbage collection of {repository.store.uri}",
+            hint=f"see its state: `gc status {repository.uri}`",
+        ) from error
 
 
 def _parse_doomed(line: bytes) -> Doomed:

@@ -60,7 +60,7 @@ def read_all(data: bytes) -> SSTable:
 
 
 @contextmanager
-def bounded(*, seconds: float = 5, memory: int = 300 << 20) -> Iterator[None]:
+def bounded(*, seconds: float = 15, memory: int = 300 << 20) -> Iterator[None]:
     """Fail if what happens inside takes too long or too much."""
     tracemalloc.start()
     started = time.process_time()
