@@ -77,7 +77,7 @@ def is_existing_name(files: Any, path: str) -> bool:
     return any(mark in path for mark in "*?[") and bool(files.exists(path))
 
 
-def one_by_one(
+def as_file_lists(
     files: Any, source: Any, target: Any, *, into: bool, recursive: bool, maxdepth: int | None
 ) -> tuple[Any, Any]:
     """Return the source and the target of a transfer for fsspec, which expands patterns.

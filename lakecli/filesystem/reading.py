@@ -362,7 +362,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         root, into = "", False
         if isinstance(lpath, str | os.PathLike):
             root, into = os.path.abspath(lpath), os.path.isdir(lpath) or str(lpath).endswith("/")
-        pair = paths.one_by_one(
+        pair = paths.as_file_lists(
             self, rpath, lpath, into=into, recursive=recursive, maxdepth=maxdepth
         )
         token = _target.set(root)

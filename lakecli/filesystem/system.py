@@ -255,7 +255,7 @@ class LakeFileSystem(ReadingFileSystem):
 
         Files of Git, of lakecli and of the system are left out, with a `LakeWarning`.
         """
-        pair = self._one_by_one(LocalFileSystem(), lpath, rpath, recursive, maxdepth)
+        pair = self._as_file_lists(LocalFileSystem(), lpath, rpath, recursive, maxdepth)
         with self._together():
             super().put(*pair, recursive=recursive, callback=callback, maxdepth=maxdepth, **options)
 
@@ -278,15 +278,15 @@ class LakeFileSystem(ReadingFileSystem):
         **options: Any,
     ) -> None:
         """Copy objects or directories of any ref to a branch, without copying data."""
-        pair = self._one_by_one(self, path1, path2, recursive, maxdepth)
+        pair = self._as_file_lists(self, path1, path2, recursive, maxdepth)
         with self._together():
             super().copy(*pair, recursive=recursive, maxdepth=maxdepth, **options)
 
-    def _one_by_one(
+    def _as_file_lists(
         self, files: Any, source: Any, target: Any, recursive: bool, maxdepth: int | None
     ) -> tuple[Any, Any]:
         into = isinstance(target, str) and (target.endswith("/") or self.isdir(target))
-        return paths.one_by_one(
+        return paths.as_file_lists(
             files, source, target, into=into, recursive=recursive, maxdepth=maxdepth
         )
 

@@ -138,3 +138,10 @@ def test_a_directory_is_not_transferred_without_recursion(
     fs.get(f"{MAIN}/d{mark}", str(local / "got"))
     assert contents(fs, MAIN) == named
     assert not (local / "got").exists()
+
+
+def test_a_download_stays_below_its_target(fs: LakeFileSystem, tmp_path: Path, mark: str) -> None:
+    fs.pipe_file(f"{MAIN}/d{mark}/../../escaped", b"out")
+    with pytest.raises(ValueError, match="outside"):
+        fs.get(f"{MAIN}/d{mark}", str(tmp_path / "target" / "got"), recursive=True)
+    assert not list(tmp_path.rglob("escaped"))
