@@ -107,13 +107,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def few_races(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a store be tested by a few races in this process: tests push to hundreds of stores.
+def few_races(home: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a store be tested by one small race: tests push to thousands of stores.
 
-    What a test patches is undone before its directory is removed, so `home` comes first.
+    Tests of the races themselves are marked with `races`. What a test patches is undone before its
+    directory is removed, so `home` comes first.
     """
     del home
-    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4)
+    is_about_races = request.node.get_closest_marker("races") is not None
+    monkeypatch.setattr("lakecli.doctor.conditions.RACES", 4 if is_about_races else 1)
+    if not is_about_races:
+        monkeypatch.setattr("lakecli.doctor.conditions.WRITERS", 2)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from lakecli.stores.memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.races
+
 EVIDENCE: Final = 66
 """Races of each kind, which the tests of other modules do without."""
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
     from lakecli.stores.memory import MemoryUploads
 
+pytestmark = pytest.mark.races
+
 ROOT = "_lakecli/doctor-"
 OK, WARNING, FAILED, SKIPPED = (
     CheckVerdict.OK,

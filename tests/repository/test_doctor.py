@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
 
+pytestmark = pytest.mark.races
+
 LOCAL_NAMES = ("compiled-core", "local-store", "map", "cache", "disk-space")
 ALL_NAMES = (*LOCAL_NAMES, *probe.NAMES, *doctor.TRAILING, doctor.OUTSIDE)
 ELSEWHERE = {"multipart", "checksums", "presign", "cors", "to-presign"}

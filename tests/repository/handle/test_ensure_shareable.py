@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lakecli.stores.contract import Version
     from tests.support.lakes import Ticking
 
+pytestmark = pytest.mark.races
+
 
 class SignedStore(FaultyStore):
     """A store with a login, and so on another machine."""
