@@ -339,7 +339,7 @@ def manifest_of(files: Sequence[ManifestFile], uri: str) -> Manifest:
             names = manifest_rows.json_names(stream)
     layout = layout_of(names, first.uri)
     if first.kind == JSON_LINES and not layout.content_type:
-        # Spark leaves out fields that are null, and the first object may have no content type.
+        # Spark leaves out fields that are null, and only a later object may have a content type.
         layout = layout._replace(content_type=NAMES["content_type"][0])
     return Manifest(tuple(files), layout)
 

@@ -36,6 +36,10 @@ MAX_TEXT_SIZE: Final = 16 << 10
 as the key in it; it may also have a version ID."""
 
 
+LOOKED_AT: Final = 1_000
+"""Number of JSON lines that show which fields the objects have."""
+
+
 class Layout(NamedTuple):
     """The names of a manifest's columns; ``""`` for a missing column.
 
@@ -148,7 +152,10 @@ def parse_time(value: object, column: str) -> int:
 
 def _check_present(value: object, column: str) -> None:
     if value is None:
-        hint = "every object of a manifest needs all of path, physical_address, size, checksum"
+        hint = (
+            "every object of a manifest needs all of path, physical_address, size, checksum, and "
+            "all or none of them a time"
+        )
         raise BadValue(f"a value of column {column!r} is missing", hint=hint)
 
 
@@ -162,8 +169,12 @@ def csv_names(stream: BinaryIO) -> list[str]:
 
 
 def json_names(stream: BinaryIO) -> list[str]:
-    """Return the names of the fields of the first object of JSON lines."""
-    return list(next(json_records(stream), ("", {}))[1])
+    """Return the names of the fields of the first `LOOKED_AT` objects of JSON lines.
+
+    The first object alone does not show them: Spark leaves out fields that are null.
+    """
+    records = islice(json_records(stream), LOOKED_AT)
+    return list(dict.fromkeys(name for _, record in records for name in record))
 
 
 TextRecord = tuple[str, dict[str, Any]]

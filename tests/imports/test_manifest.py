@@ -248,6 +248,16 @@ def test_the_first_object_of_json_may_lack_a_content_type(
     assert types == ["", "text/csv"]
 
 
+def test_the_first_object_of_json_may_lack_a_time_that_others_have(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """Times are not left out in silence: all objects have one, or none."""
+    found = [row_of("a", 1), row_of("b", 2)]
+    del found[0]["mtime"]
+    with pytest.raises(IntegrityError, match="line 1: a value of column 'mtime' is missing"):
+        run(repository, write_json(tmp_path / "x.jsonl", found))
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.jsonl"])
 def test_wrong_columns_are_named(repository: Repository, tmp_path: Path, name: str) -> None:
     found = [{"path": "a", "adress": "s3://b/a", "size": 1, "md5": "x"}]
