@@ -48,7 +48,7 @@ pytest_plugins = [
 
 # An example that takes long says that the machine is busy; the limit of a whole test stays.
 settings.register_profile(
-    "short", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "short", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("short")
 settings.register_profile("long", max_examples=400)  # each night, with --hypothesis-profile

@@ -253,7 +253,7 @@ class _Outside(NamedTuple):
     committed: dict[str, str]
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.nightly)])
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_block_commits_exactly_what_it_wrote_or_nothing(fs: LakeFileSystem, count: int) -> None:

@@ -44,7 +44,9 @@ def small_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param([100_000, *[7] * 1_000], id="a large and many small files"),
     ],
 )
-@pytest.mark.parametrize("factor", [1, 0.2, 5])
+@pytest.mark.parametrize(
+    "factor", [1, *(pytest.param(each, marks=pytest.mark.nightly) for each in (0.2, 5))]
+)
 def test_no_interval_has_twice_its_share(
     tmp_path: Path, order: Order, pieces: list[int], factor: float
 ) -> None:
