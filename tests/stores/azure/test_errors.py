@@ -242,6 +242,17 @@ def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: Stub
             store.put("k", body, ANY)
 
 
+@pytest.mark.parametrize("answer", [Answer(404), azure_error(404, "ResourceNotFound")])
+def test_not_found_without_the_code_of_a_blob_is_no_existing_object(
+    store: AzureStore, server: StubServer, answer: Answer
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(BucketNotFound):
+        store.put_new("k", b"body")
+    with pytest.raises(BucketNotFound):
+        store.put("k", b"body", ANY)
+
+
 # Retries
 
 
