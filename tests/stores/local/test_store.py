@@ -1083,6 +1083,12 @@ def test_times_are_those_of_the_clock_of_the_store(tmp_path: Path) -> None:
     assert (tmp_path / "k").stat().st_mtime_ns == now + 2
 
 
+@pytest.mark.parametrize(("seconds", "year"), [(10**12, 9987), (-(10**12), 5)])
+def test_a_file_may_have_any_time(seconds: int, year: int) -> None:
+    status = os.stat_result(range(10), {"st_mtime_ns": seconds * 10**9})
+    assert files.info_of("k", status).modified_at.year == year
+
+
 def test_a_link_in_the_place_of_an_object_is_not_renewed(
     store: DirectoryStore, tmp_path: Path
 ) -> None:
