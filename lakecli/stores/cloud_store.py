@@ -122,11 +122,11 @@ class CloudStore(
             IntegrityError: the bytes do not have the checksum that the store keeps.
         """
         contract.check_range(start, length)
-        if length == 0:
+        data = b"" if length == 0 else self._get(key, start, length, matching)
+        if length == 0 or (matching and not data):  # a range past the end has no tag to compare
             found = self.head(key)
             contract.check_matching(matching, key, found.etag, found.version, found.md5)
-            return b""
-        return self._get(key, start, length, matching)
+        return data
 
     @abstractmethod
     def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes: ...

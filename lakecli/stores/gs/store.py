@@ -123,12 +123,11 @@ class GsStore(MatchingCloudStore["GsClient"]):
         etag = "" if by_md5 else contract.tag_to_send(matching)
         piece = sdk.read(full, start=start, end=end, etag=etag, generation=generation)
         tags: Sequence[str] = piece.tags
-        if matching and piece.data and not tags[by_md5]:
+        if matching and not tags[by_md5]:
             info = self._info_of(sdk.describe(full, generation=generation))
             tags = (info.etag,)
             piece = sdk.read(full, start=start, end=end, generation=int(info.version))
-        if piece.data:
-            contract.check_matching(matching, full, *tags)
+        contract.check_matching(matching, full, *tags)
         return piece
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
