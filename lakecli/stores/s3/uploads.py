@@ -95,6 +95,7 @@ class S3Uploads:
                     UploadId=upload,
                     PartNumber=number,
                     CopySource=source,
+                    CopySourceIfMatch=required(head, "ETag"),  # all parts of one version
                     CopySourceRange=span,
                 )
                 return _part_of(number, 0, required(answer, "CopyPartResult"))

@@ -28,6 +28,7 @@ from lakecli.stores.contract import (
     ANY,
     Attributes,
     BucketNotFound,
+    ConditionFailed,
     Match,
     ObjectArchived,
     ObjectNotFound,
@@ -507,6 +508,18 @@ def test_a_copy_from_another_bucket_has_its_own_attributes(
     assert server.requests[-1].headers["x-amz-metadata-directive"] == "REPLACE"
     assert not store.copy_from(MemoryStore(), "k", "to", attributes)
     assert len(server.requests) == 2
+
+
+def test_all_parts_of_a_copy_are_of_one_version(
+    store: S3Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "SINGLE_LIMIT", 2)
+    described = Answer(headers={"ETag": '"e"', "Content-Length": "3"})
+    server.answers = [Answer(400), described, _STARTED, Answer(412), Answer(204)]
+    with pytest.raises(ConditionFailed):
+        store.copy("k", "to")
+    assert server.requests[3].headers["x-amz-copy-source-if-match"] == '"e"'
+    assert server.requests[4].method == "DELETE"
 
 
 def test_a_copy_in_the_bucket_keeps_the_attributes(store: S3Store, server: StubServer) -> None:
