@@ -126,7 +126,7 @@ class AzureUploads:
         Each such key takes one request. So does each empty object, because a listing shows both
         alike.
         """
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
         for blob in self._store.follow_pages(
             lambda position: self._store.sdk().page(full, "uncommittedblobs", position=position), ""
         ):

@@ -116,7 +116,7 @@ class GsUploads:
         An emulator of Google's server may have no multipart uploads: it refuses the request, or
         lists its objects instead. Then nothing is yielded.
         """
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:

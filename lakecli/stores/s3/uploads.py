@@ -196,7 +196,7 @@ class S3Uploads:
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
             page = self._connection.client().list_multipart_uploads(
