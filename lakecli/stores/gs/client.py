@@ -40,6 +40,7 @@ PAGE_SIZE = 1_000
 PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
 _LISTING = "storage#objects"
 _LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
+_GENERATION = re.compile("[0-9]{1,18}", re.ASCII)
 _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
 _NO_SUCH_METHOD = frozenset({400, 404, 405, 501})
 """Statuses of servers without multipart uploads, unless the body of the response is XML."""
@@ -448,7 +449,10 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 
 
 def _check(answer: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
-    """Raise `UnusableAnswerError` for a JSON response that is not the requested document."""
+    """Raise `UnusableAnswerError` for a malformed generation, or JSON of another kind."""
+    if not _GENERATION.fullmatch(answer.headers.get("X-Goog-Generation", "0")):
+        answer.close()
+        raise UnusableAnswerError("its generation is malformed")  # before the SDK converts it
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

@@ -1,6 +1,7 @@
 """Multipart uploads on S3, which another process can resume; streams, and copies above 5 GiB."""
 
 import base64
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -14,7 +15,7 @@ from lakecli.base.model import NO_METADATA
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
 from lakecli.stores.contract import ANY, Condition, Version
-from lakecli.stores.responses import required, upload_id_of
+from lakecli.stores.responses import UnusableAnswerError, required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.reading import headers_of, version_of
@@ -24,6 +25,9 @@ A = TypeVar("A")
 T = TypeVar("T")
 _Position = dict[str, Any]
 _BEGINNING: _Position = {}
+_Arrived = tuple[UploadedPart, datetime]
+"""A part that the store has received, and when it has received the part."""
+
 
 SINGLE_LIMIT = 5 << 30
 """Largest size of one PUT or one copy, in bytes."""
@@ -164,13 +168,11 @@ class S3Uploads:
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that the store has received."""
-        for item in self._list(key, upload):
-            yield _part_of(item["PartNumber"], item["Size"], item)
+        return (part for part, _ in self._list(key, upload))
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the store received the last part."""
-        times: list[datetime] = [item["LastModified"] for item in self._list(key, upload)]
-        return max(times, default=None)
+        return max((sent for _, sent in self._list(key, upload)), default=None)
 
     def complete(
         self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
@@ -218,14 +220,14 @@ class S3Uploads:
 
         return self._store.follow_pages(ask, _BEGINNING)
 
-    def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
-        def ask(position: _Position) -> tuple[list[dict[str, Any]], _Position | None]:
+    def _list(self, key: str, upload: UploadId) -> Iterator[_Arrived]:
+        def ask(position: _Position) -> tuple[list[_Arrived], _Position | None]:
             with self._of(key, upload) as target:
                 page = self._connection.client().list_parts(**target, **position)
-                found = page.get("Parts", ())
-                for item in found:
-                    for name in ("PartNumber", "Size", "ETag", "LastModified"):
-                        required(item, name)
+                found = []
+                for item in page.get("Parts", ()):
+                    part = _part_of(required(item, "PartNumber"), required(item, "Size"), item)
+                    found.append((part, required(item, "LastModified")))
                 return found, page.get("IsTruncated") and {
                     "PartNumberMarker": required(page, "NextPartNumberMarker")
                 }
@@ -261,4 +263,7 @@ def _encoded(crc32c: int) -> str:
 
 
 def _decoded(text: str) -> int:
-    return int.from_bytes(base64.b64decode(text.partition("-")[0]))
+    try:
+        return int(struct.unpack(">I", base64.b64decode(text.partition("-")[0]))[0])
+    except (ValueError, struct.error):
+        raise UnusableAnswerError("the CRC32C of a part is malformed") from None
