@@ -31,7 +31,7 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.temporary_files import SqliteErrors
 from lakecli.committed.cache import OUTLINE_SUFFIX, read_outline
 from lakecli.committed.check import problem_of_copy
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, UsageError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
 from lakecli.repository.transfer.walk import LinkPolicy, walk
@@ -47,6 +47,8 @@ _OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
 
 MISSING: Final = "missing"
 """The defect of an object that does not exist."""
+
+_NO_KEY: Final = "its physical address is no key of a data object"
 
 
 class ObjectIndex(ABC):
@@ -79,14 +81,14 @@ class ObjectIndex(ABC):
             key: a physical address inside the namespace.
             size: the size in the entry, in bytes.
         """
-        if data_digest(key) is not None or key.startswith(DATA):
-            present = self._find(key, size)
-        elif is_old_key(key):
-            present = None
-        else:
-            return "its physical address is no key of a data object"
+        if not key.startswith(DATA) and not is_old_key(key):
+            return _NO_KEY
+        present = self._find(key, size) if key.startswith(DATA) else None
         if present != size:
-            present = size_of(self._store, key)
+            try:
+                present = size_of(self._store, key)
+            except UsageError:  # a forged key, which the store cannot hold
+                return _NO_KEY
         if present is None:
             return MISSING
         if present != size:
