@@ -354,14 +354,22 @@ class ParallelBatch:
         self._slots = BoundedSemaphore(WORKERS + WAITING)
         self._pool = ThreadPoolExecutor(WORKERS, "put")
         self._sent: list[tuple[str, Future[bool]]] = []
+        self._failed: list[Future[bool]] = []
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Send `body` in a thread of the pool; `flush` raises the errors."""
+        """Send `body` in a thread of the pool; raise the error of an earlier request, if any."""
+        for failed in self._failed[:1]:
+            failed.result()
         self._slots.acquire()
         with self._lock:
             future = self._pool.submit(self._store.put_new, key, body)
             self._sent.append((key, future))
-        future.add_done_callback(lambda _: self._slots.release())
+        future.add_done_callback(self._finished)
+
+    def _finished(self, future: Future[bool]) -> None:
+        if future.exception() is not None:
+            self._failed.append(future)
+        self._slots.release()
 
     def flush(self) -> Collection[str]:
         """Wait for all requests, then raise the first error."""
@@ -369,4 +377,5 @@ class ParallelBatch:
             pool, self._pool = self._pool, ThreadPoolExecutor(WORKERS, "put")
             sent, self._sent = self._sent, []
         pool.shutdown()
+        self._failed.clear()
         return {key for key, future in sent if not future.result()}
