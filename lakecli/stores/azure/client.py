@@ -188,7 +188,12 @@ class AzureClient:
         )
 
     def write_stream(
-        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+        self,
+        name: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        condition: Condition = contract.ANY,
     ) -> Version:
         """Write a blob in parallel blocks; the store deletes uncommitted blocks after a week."""
         blob = self._blob(name)

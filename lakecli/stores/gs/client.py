@@ -147,20 +147,12 @@ class GsClient:
         blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
 
     def write_stream(
-        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes
     ) -> Version:
-        """Write an object in chunks of `PART_SIZE`, one at a time.
-
-        All chunks except the last may always be repeated; the last one creates the object.
-        """
+        """Write an object in chunks of `PART_SIZE`, one at a time."""
         blob = self._new_blob(name, attributes)
-        body, generation = _CountedStream(first, rest), generation_for(condition)
-        options = self._options | {"if_generation_match": generation}
-        if generation is not None:
-            retry = _Attempts(self._retry.count, may_repeat=lambda: not body.is_exhausted)
-            options["retry"] = retry
-        kind = blob.content_type
-        blob.upload_from_file(body, content_type=kind, checksum="crc32c", **options)
+        body, kind = _CountedStream(first, rest), blob.content_type
+        blob.upload_from_file(body, content_type=kind, checksum="crc32c", **self._options)
         return version_of(blob)
 
     def page(
@@ -335,7 +327,6 @@ class _CountedStream:
         self._first = first
         self._rest = rest
         self._position = 0
-        self.is_exhausted = False
 
     def tell(self) -> int:
         """Return how many bytes have been read."""
@@ -347,20 +338,15 @@ class _CountedStream:
         if len(data) < size:
             data += read_exactly(self._rest, size - len(data))
         self._position += len(data)
-        self.is_exhausted = len(data) < size
         return data
 
 
 class _Attempts(Retry):
-    """Retries a request after transient failures, up to a number of attempts.
+    """Retries a request after transient failures, up to a number of attempts."""
 
-    Args:
-        may_repeat: a function that is called before each repetition, and returns whether to repeat.
-    """
-
-    def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__(
-            predicate=lambda error: _is_transient(error) and may_repeat(),
+            predicate=_is_transient,
             initial=REQUESTS.first_delay,
             maximum=REQUESTS.longest_delay,
             timeout=None,

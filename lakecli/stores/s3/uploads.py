@@ -104,32 +104,29 @@ class S3Uploads:
                 )
                 return _part_of(number, 0, required(answer, "CopyPartResult"))
 
-            self._run(key, ranges_of(head["ContentLength"]), copy, ANY, kept)
+            self._run(key, ranges_of(head["ContentLength"]), copy, kept)
 
-    def send(
-        self, key: str, parts: Iterable[bytes], condition: Condition, arguments: dict[str, Any]
-    ) -> Version:
+    def send(self, key: str, parts: Iterable[bytes], arguments: dict[str, Any]) -> Version:
         """Write an object by sending its parts in parallel; a failed part is sent again."""
 
         def send(upload: UploadId, number: int, body: bytes) -> UploadedPart:
             crc32c = google_crc32c.value(body)
             return self.put_part(key, upload, number, body, crc32c=crc32c, attempts=None)
 
-        return self._run(key, parts, send, condition, arguments)
+        return self._run(key, parts, send, arguments)
 
     def _run(
         self,
         key: str,
         parts: Iterable[T],
         send: Callable[[UploadId, int, T], UploadedPart],
-        condition: Condition,
         arguments: dict[str, Any],
     ) -> Version:
         """Send all parts of an object and join them; if anything fails, abort the upload."""
         upload = self.start(key, arguments)
         try:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
-            return self.complete(key, upload, sent, condition)
+            return self.complete(key, upload, sent, ANY)
         except BaseException:
             with suppress(Exception):  # the first error is the one to report
                 self.abort(key, upload)
