@@ -17,7 +17,7 @@ from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores import responses
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import AnyVersion, Condition, Version
+from lakecli.stores.contract import Version
 from lakecli.stores.responses import UnusableAnswerError, etag_of, read_xml, upload_id_of
 
 if TYPE_CHECKING:
@@ -81,14 +81,8 @@ class GsUploads:
         """Return when the store received the last part."""
         return max((sent for _, sent in self._list(key, upload)), default=None)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
-        """Join the parts; raise `Unsupported` for a condition, which the server would ignore."""
-        if not isinstance(condition, AnyVersion):
-            raise Unsupported(
-                f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"
-            )
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
+        """Join the parts."""
         wanted = Element("CompleteMultipartUpload")
         for part in parts:
             item = SubElement(wanted, "Part")

@@ -14,11 +14,11 @@ import google_crc32c
 from lakecli.base.model import NO_METADATA
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
-from lakecli.stores.contract import ANY, Condition, Version
+from lakecli.stores.contract import Version
 from lakecli.stores.responses import UnusableAnswerError, required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
-from lakecli.stores.s3.reading import headers_of, version_of
+from lakecli.stores.s3.reading import version_of
 from lakecli.stores.streams import send_all
 
 A = TypeVar("A")
@@ -126,7 +126,7 @@ class S3Uploads:
         upload = self.start(key, arguments)
         try:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
-            return self.complete(key, upload, sent, ANY)
+            return self.complete(key, upload, sent)
         except BaseException:
             with suppress(Exception):  # the first error is the one to report
                 self.abort(key, upload)
@@ -171,21 +171,17 @@ class S3Uploads:
         """Return when the store received the last part."""
         return max((sent for _, sent in self._list(key, upload)), default=None)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
-        """Join the parts of an upload; a conditional request is never repeated."""
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
+        """Join the parts of an upload."""
         described = [
             {"PartNumber": part.number, "ETag": part.tag}
             | ({} if part.crc32c is None else {"ChecksumCRC32C": _encoded(part.crc32c)})
             for part in parts
         ]
-        conditions = headers_of(condition)
-        with self._of(key, upload, may_be_absent=bool(conditions)) as target:
-            client = self._connection.client(max_attempts=1 if conditions else None)
-            joined = {"MultipartUpload": {"Parts": described}}
-            send = partial(client.complete_multipart_upload, **target, **joined)
-            version = version_of(send_or_create(send, conditions))
+        with self._of(key, upload) as target:
+            complete = self._connection.client().complete_multipart_upload
+            send = partial(complete, **target, MultipartUpload={"Parts": described})
+            version = version_of(send_or_create(send, {}))
         return version or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
@@ -232,11 +228,9 @@ class S3Uploads:
         return self._store.follow_pages(ask, _BEGINNING)
 
     @contextmanager
-    def _of(
-        self, key: str, upload: UploadId, *, may_be_absent: bool = False
-    ) -> Iterator[dict[str, str]]:
+    def _of(self, key: str, upload: UploadId) -> Iterator[dict[str, str]]:
         """Convert errors about an upload or part, and yield the SDK's arguments for the upload."""
-        with self._store.translated(key, may_be_absent=may_be_absent) as full:
+        with self._store.translated(key) as full:
             yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
 

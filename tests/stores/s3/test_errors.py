@@ -368,33 +368,14 @@ def joins(server: StubServer) -> list[Request]:
     return [each for each in server.requests if each.method == "POST" and "uploadId=" in each.path]
 
 
-@pytest.mark.parametrize("condition", [ABSENT, Match(Version("v"))])
-@pytest.mark.parametrize("answer", [s3_error(500, "InternalError"), s3_error(503, "SlowDown")])
-def test_joining_parts_on_a_condition_is_never_repeated(
-    aws_environment: pytest.MonkeyPatch,
-    store: S3Store,
-    server: StubServer,
-    condition: Condition,
-    answer: Answer,
-) -> None:
-    """The first try may have succeeded; a second one would report a lost race."""
-    aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
-    server.answers = [answer]
-    parts = [UploadedPart(1, 5, '"tag"')]
-    with pytest.raises(Unreachable):
-        store.uploads().complete("k", UploadId("u"), parts, condition)
-    (sent,) = joins(server)
-    assert sent.headers.get("If-None-Match" if condition == ABSENT else "If-Match")
-
-
-def test_joining_parts_without_a_condition_is_repeated(
+def test_joining_parts_is_repeated(
     aws_environment: pytest.MonkeyPatch, store: S3Store, server: StubServer
 ) -> None:
     aws_environment.setenv("AWS_MAX_ATTEMPTS", "3")
     joined = b"<CompleteMultipartUploadResult><ETag>e</ETag></CompleteMultipartUploadResult>"
     server.answers = [s3_error(500, "InternalError"), Answer(body=joined)]
     parts = [UploadedPart(1, 5, '"tag"')]
-    assert store.uploads().complete("k", UploadId("u"), parts, ANY) == "e"
+    assert store.uploads().complete("k", UploadId("u"), parts) == "e"
     assert len(joins(server)) == 2
 
 
