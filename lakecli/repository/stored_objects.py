@@ -21,7 +21,7 @@ from functools import partial
 from hashlib import file_digest
 from itertools import filterfalse
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self, cast
 
 from blake3 import blake3
 
@@ -34,9 +34,9 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError, UsageError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, size_of
-from lakecli.stores.streams import batches
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, walk
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, key_bytes, size_of
+from lakecli.stores.streams import PieceReader, batches
 
 _PIECE: Final = 4 << 20
 _BATCH: Final = 4_096
@@ -141,7 +141,7 @@ class DataIndex(ObjectIndex):
             with SqliteErrors():
                 self._database.executemany(
                     "INSERT OR REPLACE INTO objects VALUES (?, ?)",
-                    [(_as_bytes(info.key), info.size) for info in infos],
+                    [(key_bytes(info.key), info.size) for info in infos],
                 )
             self.count += len(infos)
             yield from (info for info in infos if data_digest(info.key) is not None)
@@ -150,12 +150,8 @@ class DataIndex(ObjectIndex):
         del size
         query = "SELECT size FROM objects WHERE key = ?"
         with SqliteErrors():
-            found = self._database.execute(query, (_as_bytes(key),)).fetchone()
+            found = self._database.execute(query, (key_bytes(key),)).fetchone()
         return None if found is None else int(found[0])
-
-
-def _as_bytes(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
 
 
 class Hashed(NamedTuple):
@@ -396,9 +392,12 @@ def _digest_of_file(path: bytes) -> str | None:
 
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:
     """Write an object from a copy and read it back; return whether it is correct."""
+    from lakecli.repository.transfer.ingest import verified  # only repairs need it
+
     try:
         with copy.open() as source:
-            repository.store.put(key, source, ANY)
-    except OSError:
-        return False  # the file was deleted since
+            body = PieceReader(verified(source, str(data_digest(key))))
+            repository.store.put(key, cast("BinaryIO", body), ANY)
+    except (OSError, FileChanged):
+        return False  # the file was deleted or changed since
     return check_object(repository.store, key).what is None
