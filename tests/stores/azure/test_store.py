@@ -214,6 +214,27 @@ def test_an_object_replaced_while_it_is_read_is_an_error(store: AzureStore) -> N
             stream.read()
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        Attributes("application/octet-stream"),
+        Attributes("text/csv", {"q": "r"}),
+        Attributes("a/b", {}, "gzip"),
+    ],
+)
+def test_a_copy_from_elsewhere_has_its_own_attributes(
+    store: AzureStore, attributes: Attributes
+) -> None:
+    store.put("k", b"x", ANY, Attributes("a/b", {"x": "y"}, "gzip"))
+    assert store.copy_from(store, "k", "to", attributes)
+    found = store.head("to")
+    assert Attributes(found.content_type, found.metadata, found.content_encoding) == attributes
+    assert found.md5 == store.head("k").md5
+    assert store.copy_from(store, "k", "plain", Attributes())
+    plain = store.head("plain")
+    assert (plain.metadata, plain.content_encoding) == ({}, "")
+
+
 # Uploads in parts
 
 
