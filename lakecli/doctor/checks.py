@@ -343,7 +343,7 @@ def check_multipart(scratch: ScratchObjects) -> Check:
     part = uploads.put_part(key, upload, 1, BODY, crc32c=crc32c(BODY))
     arrived = [each.number for each in uploads.parts(key, upload)]
     unlisted = _why_unlisted(uploads, scratch.prefix, upload)
-    uploads.complete(key, upload, [part], ANY)
+    uploads.complete(key, upload, [part])
     must_equal(scratch.store.get(key), BODY, "an object sent in parts")
     if arrived != [1]:
         fix = "interrupted uploads start again from the beginning here"

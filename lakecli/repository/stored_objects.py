@@ -21,7 +21,7 @@ from functools import partial
 from hashlib import file_digest
 from itertools import filterfalse
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self, cast
 
 from blake3 import blake3
 
@@ -31,12 +31,12 @@ from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.temporary_files import SqliteErrors
 from lakecli.committed.cache import OUTLINE_SUFFIX, read_outline
 from lakecli.committed.check import problem_of_copy
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, UsageError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.walk import LinkPolicy, walk
-from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, size_of
-from lakecli.stores.streams import batches
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, walk
+from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, key_bytes, size_of
+from lakecli.stores.streams import PieceReader, batches
 
 _PIECE: Final = 4 << 20
 _BATCH: Final = 4_096
@@ -47,6 +47,8 @@ _OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
 
 MISSING: Final = "missing"
 """The defect of an object that does not exist."""
+
+_NO_KEY: Final = "its physical address is no key of a data object"
 
 
 class ObjectIndex(ABC):
@@ -79,14 +81,14 @@ class ObjectIndex(ABC):
             key: a physical address inside the namespace.
             size: the size in the entry, in bytes.
         """
-        if data_digest(key) is not None or key.startswith(DATA):
-            present = self._find(key, size)
-        elif is_old_key(key):
-            present = None
-        else:
-            return "its physical address is no key of a data object"
+        if not key.startswith(DATA) and not is_old_key(key):
+            return _NO_KEY
+        present = self._find(key, size) if key.startswith(DATA) else None
         if present != size:
-            present = size_of(self._store, key)
+            try:
+                present = size_of(self._store, key)
+            except UsageError:  # a forged key, which the store cannot hold
+                return _NO_KEY
         if present is None:
             return MISSING
         if present != size:
@@ -139,7 +141,7 @@ class DataIndex(ObjectIndex):
             with SqliteErrors():
                 self._database.executemany(
                     "INSERT OR REPLACE INTO objects VALUES (?, ?)",
-                    [(_as_bytes(info.key), info.size) for info in infos],
+                    [(key_bytes(info.key), info.size) for info in infos],
                 )
             self.count += len(infos)
             yield from (info for info in infos if data_digest(info.key) is not None)
@@ -148,12 +150,8 @@ class DataIndex(ObjectIndex):
         del size
         query = "SELECT size FROM objects WHERE key = ?"
         with SqliteErrors():
-            found = self._database.execute(query, (_as_bytes(key),)).fetchone()
+            found = self._database.execute(query, (key_bytes(key),)).fetchone()
         return None if found is None else int(found[0])
-
-
-def _as_bytes(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
 
 
 class Hashed(NamedTuple):
@@ -394,9 +392,12 @@ def _digest_of_file(path: bytes) -> str | None:
 
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:
     """Write an object from a copy and read it back; return whether it is correct."""
+    from lakecli.repository.transfer.ingest import verified  # only repairs need it
+
     try:
         with copy.open() as source:
-            repository.store.put(key, source, ANY)
-    except OSError:
-        return False  # the file was deleted since
+            body = PieceReader(verified(source, str(data_digest(key))))
+            repository.store.put(key, cast("BinaryIO", body), ANY)
+    except (OSError, FileChanged):
+        return False  # the file was deleted or changed since
     return check_object(repository.store, key).what is None

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds to connect, TLS included."""
 
+CONNECTIONS: Final = 32
+"""Number of connections that a client keeps open; any other connection is closed after its use."""
+
 LONGEST_WORK: Final = 600.0
 """Seconds that a server may take to copy or join an object while it sends only spaces.
 

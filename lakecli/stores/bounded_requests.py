@@ -15,14 +15,10 @@ from requests.adapters import HTTPAdapter
 from urllib3 import PoolManager
 
 from lakecli.stores import responses
-from lakecli.stores.answer_limits import AnswerLimits, bounded_pools
+from lakecli.stores.answer_limits import CONNECTIONS, AnswerLimits, bounded_pools
 from lakecli.stores.presigned_urls import PORTS
 
 _RANGES: Final = ("x-ms-range", "range")
-
-
-CONNECTIONS: Final = 32
-"""Number of connections that a session keeps open; any other connection is closed after its use."""
 
 
 def bound_answers(

@@ -50,7 +50,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError, NotFound, Unsupported
-from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, ObjectStore, Version
+from lakecli.stores.contract import PLAIN, Attributes, ObjectInfo, ObjectStore, Version
 
 if TYPE_CHECKING:
     from lakecli.stores.responses import ServerDate
@@ -139,15 +139,13 @@ class PartUploads(Protocol):
             UploadNotFound: the upload no longer exists.
         """
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
         """Join the parts, ordered by number; the object is then visible and durable.
+
+        An existing object is replaced: not every server can join parts on a condition.
 
         Raises:
             UploadNotFound: the upload or one of these parts does not exist.
-            ConditionFailed: `condition` did not hold; the upload is unchanged.
-            Unsupported: the store can join parts only without a condition (`ANY`).
         """
 
     def abort(self, key: str, upload: UploadId) -> None:

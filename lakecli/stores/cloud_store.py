@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
-from io import BytesIO
 from threading import BoundedSemaphore, Lock, RLock
 from typing import BinaryIO, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
@@ -16,7 +15,7 @@ from lakecli.stores.capabilities import PART_SIZE, DeletesMatching, WritesGarble
 from lakecli.stores.cloud_errors import Translator
 from lakecli.stores.contract import PLAIN, Attributes, Condition, Version
 from lakecli.stores.responses import ServerDate, check_moves
-from lakecli.stores.streams import batches, read_exactly
+from lakecli.stores.streams import batches, read_exactly, waited
 
 Failure = tuple[str, int, str]
 """The full name of an object that could not be deleted, the HTTP status and the error code."""
@@ -38,7 +37,7 @@ class SdkClient(Protocol):
         """
 
     def write_stream(
-        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes
     ) -> Version:
         """Write an object in parts; `first` is its beginning, which the caller has already read."""
 
@@ -122,14 +121,42 @@ class CloudStore(
             IntegrityError: the bytes do not have the checksum that the store keeps.
         """
         contract.check_range(start, length)
-        if length == 0:
+        data = b"" if length == 0 else self._get(key, start, length, matching)
+        if length == 0 or (matching and not data):  # a range past the end has no tag to compare
             found = self.head(key)
             contract.check_matching(matching, key, found.etag, found.version, found.md5)
-            return b""
-        return self._get(key, start, length, matching)
+        return data
 
     @abstractmethod
     def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes: ...
+
+    def put(
+        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
+    ) -> Version:
+        """Write an object; see `ObjectStore.put`.
+
+        A stream of 8 MiB or more is sent in parts, unless there is a condition: not every server
+        honours a condition when parts are joined.
+        """
+        if isinstance(body, bytes | bytearray | memoryview):
+            data = bytes(body)
+        elif not isinstance(condition, contract.AnyVersion):
+            data = b"".join(iter(lambda: waited(body.read(PART_SIZE)), b""))
+        else:
+            data = read_exactly(body, PART_SIZE)
+            if len(data) == PART_SIZE:
+                return self._put_stream(key, data, body, attributes)
+        return self._put_whole(key, data, condition, attributes)
+
+    @abstractmethod
+    def _put_whole(
+        self, key: str, data: bytes, condition: Condition, attributes: Attributes
+    ) -> Version: ...
+
+    @abstractmethod
+    def _put_stream(
+        self, key: str, first: bytes, rest: BinaryIO, attributes: Attributes
+    ) -> Version: ...
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, many by one request; a missing object is ignored."""
@@ -242,12 +269,6 @@ class CloudStore(
             return  # unknown; the object is missing either way
         self._learned.add(BUCKET_EXISTS)
 
-    def _check_absent(self, key: str) -> None:
-        """Raise `ConditionFailed` if the key exists, so that no large body is sent in vain."""
-        with suppress(contract.ObjectNotFound):
-            self.head(key)
-            raise contract.ConditionFailed(f"object is there already, nothing was written: {key!r}")
-
 
 class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Client]):
     """A namespace in a cloud other than S3, where any request accepts a version as its condition.
@@ -283,20 +304,6 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
         with self.translated(key) as full:
             self.sdk().write_garbled(full, body)
 
-    def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
-    ) -> Version:
-        """Write an object, in parts if it has 8 MiB or more; see `ObjectStore.put`."""
-        if isinstance(body, bytes | bytearray | memoryview):
-            body = BytesIO(body)
-        first = read_exactly(body, PART_SIZE)
-        if len(first) < PART_SIZE:
-            with self.translated(key, may_be_absent=True) as full:
-                return self.sdk().write(full, first, attributes, condition, repeats=False)
-        if isinstance(condition, contract.Absent):
-            self._check_absent(key)
-        return self._put_stream(key, first, body, condition, attributes)
-
     def put_new(self, key: str, body: bytes) -> bool:
         """Write `body` unless the key exists; a retry is safe, as the key determines the bytes."""
         try:
@@ -306,11 +313,17 @@ class MatchingCloudStore(CloudStore, DeletesMatching, WritesGarbled, Generic[Cli
             return False
         return True
 
-    def _put_stream(
-        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
+    def _put_whole(
+        self, key: str, data: bytes, condition: Condition, attributes: Attributes
     ) -> Version:
         with self.translated(key, may_be_absent=True) as full:
-            return self.sdk().write_stream(full, first, rest, attributes, condition)
+            return self.sdk().write(full, data, attributes, condition, repeats=False)
+
+    def _put_stream(
+        self, key: str, first: bytes, rest: BinaryIO, attributes: Attributes
+    ) -> Version:
+        with self.translated(key, may_be_absent=True) as full:
+            return self.sdk().write_stream(full, first, rest, attributes)
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         with self.translated():
@@ -354,14 +367,22 @@ class ParallelBatch:
         self._slots = BoundedSemaphore(WORKERS + WAITING)
         self._pool = ThreadPoolExecutor(WORKERS, "put")
         self._sent: list[tuple[str, Future[bool]]] = []
+        self._failed: list[Future[bool]] = []
 
     def put_new(self, key: str, body: bytes) -> None:
-        """Send `body` in a thread of the pool; `flush` raises the errors."""
+        """Send `body` in a thread of the pool; raise the error of an earlier request, if any."""
+        for failed in self._failed[:1]:
+            failed.result()
         self._slots.acquire()
         with self._lock:
             future = self._pool.submit(self._store.put_new, key, body)
             self._sent.append((key, future))
-        future.add_done_callback(lambda _: self._slots.release())
+        future.add_done_callback(self._finished)
+
+    def _finished(self, future: Future[bool]) -> None:
+        if future.exception() is not None:
+            self._failed.append(future)
+        self._slots.release()
 
     def flush(self) -> Collection[str]:
         """Wait for all requests, then raise the first error."""
@@ -369,4 +390,5 @@ class ParallelBatch:
             pool, self._pool = self._pool, ThreadPoolExecutor(WORKERS, "put")
             sent, self._sent = self._sent, []
         pool.shutdown()
+        self._failed.clear()
         return {key for key, future in sent if not future.result()}

@@ -228,6 +228,10 @@ class ObjectStore(Protocol):
     ) -> Version:
         """Write an object atomically and durably: readers see either the old or the new object.
 
+        Args:
+            body: the bytes, or a stream of them. With a condition, a store may read the whole
+                stream into memory, so that a single request writes the object.
+
         Raises:
             ConditionFailed: `condition` did not hold.
         """

@@ -72,15 +72,11 @@ class AtVersion(ReadOnlyStore):
     def __init__(self, store: VersionedStore, version_id: str) -> None:
         super().__init__(store.at_version(version_id), hint="")
 
-    def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
-        """Return an object and its version, by two requests; a version never changes."""
-        return self.get(key, length=length), self.head(key).version
-
     def put(self, *_args: object, **_options: object) -> NoReturn:
         """Raise `Unsupported` for everything except reading one version."""
         raise Unsupported(f"a version of an object can only be read: {self.uri}")
 
-    put_new = list = delete = copy = batch = put
+    put_new = list = delete = copy = batch = get_versioned = put
 
 
 def at_version(store: ObjectStore, version_id: str) -> ObjectStore:

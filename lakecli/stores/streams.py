@@ -12,7 +12,6 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
-from lakecli.base.temporary_files import temporary_space
 from lakecli.stores.capabilities import PART_SIZE, OpensRanges
 from lakecli.stores.contract import ObjectStore
 
@@ -87,28 +86,6 @@ def read_exactly(body: BinaryIO, size: int) -> bytes:
         pieces.append(data)
         missing -= len(data)
     return b"".join(pieces)
-
-
-def size_left(body: BinaryIO) -> int | None:
-    """Return the number of bytes left in a stream, or ``None`` if it cannot seek."""
-    if not getattr(body, "seekable", bool)():
-        return None
-    here = body.seek(0, SEEK_CUR)
-    size = body.seek(0, SEEK_END) - here
-    body.seek(here, SEEK_SET)
-    return size
-
-
-def spooled(body: BinaryIO) -> BinaryIO:
-    """Copy a stream to a temporary file, so that a single request can send it."""
-    from shutil import copyfileobj
-    from tempfile import TemporaryFile
-
-    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
-    with temporary_space():
-        copyfileobj(body, file)
-        file.seek(0)
-    return cast("BinaryIO", file)
 
 
 def batches(items: Iterable[Part], size: int) -> Iterator[list[Part]]:

@@ -117,6 +117,20 @@ def test_lost_data_is_restored_from_a_directory(
     assert sound(repository)
 
 
+def test_a_copy_that_changes_after_it_was_verified_is_not_uploaded(
+    repository: Repository, history: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = data_of(repository, history, b"d/07.txt")
+    broken.unlink()
+    digest = "".join(broken.parts[-2:])
+    (source / "07.txt").write_text("contents X")
+    monkeypatch.setattr("lakecli.repository.stored_objects._digest_of_file", lambda _: digest)
+    _, repaired, lost, _ = heal(repository, places=[str(source)])
+    assert not repaired
+    assert len(lost) == 1
+    assert not broken.exists()
+
+
 def test_lost_data_is_restored_from_the_uploaded_files(tmp_path: Path, source: Path) -> None:
     from datetime import UTC, datetime, timedelta
 

@@ -165,6 +165,8 @@ class ObjectStoreContract(ABC):
         unequal = (tag, f'"{tag}-gzip"', "0" * 32, "0" * 32 + "-2", "no tag", "\u20ac\r\nx: y")
         for matching in unequal:
             assert read_ways(store, "k", matching) == [ConditionFailed] * len(EXPECTED), matching
+        store.put("k", b"", ANY)
+        assert read_ways(store, "k", "0" * 32) == [ConditionFailed] * len(EXPECTED)
         found = read_ways(store, "missing", tag)
         assert set(found) <= {ObjectNotFound, ConditionFailed}  # Azure looks at the condition first
 

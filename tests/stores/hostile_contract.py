@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple
 import pytest
 
 from lakecli.base.model import NO_ACCOUNT
-from lakecli.errors import LakeError, Unreachable, Unresponsive, Unsupported
+from lakecli.errors import LakeError, Unreachable, Unresponsive, Unsupported, UsageError
 from lakecli.stores.capabilities import PART_SIZE, UploadId, versions_of
 from lakecli.stores.contract import ABSENT, ANY
 from lakecli.stores.streams import open_range
@@ -204,6 +204,11 @@ class HostileContract:
         server.answers = [nameless]
         with pytest.raises(Unreachable, match="sent an answer that cannot be used"):
             list(store.list())
+
+    def test_a_prefix_that_is_not_utf8_is_refused(self, store: Any) -> None:
+        for listed in (store.list, store.uploads().iter_unfinished):
+            with pytest.raises(UsageError, match="not UTF-8"):
+                list(listed("\udcff"))
 
     @pytest.mark.parametrize(
         ("status", "span"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lakecli.errors import IntegrityError, Unreachable
 from lakecli.stores import answer_limits
 from lakecli.stores.azure.store import AzureStore
-from lakecli.stores.capabilities import PART_SIZE
+from lakecli.stores.capabilities import PART_SIZE, UploadId
 from lakecli.stores.contract import ANY
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.registry import open_store
@@ -128,6 +129,19 @@ class TestS3(HostileContract):
         server.answers = [Answer(body=body.encode(), headers=XML)]
         with pytest.raises(Unreachable, match="cannot be used"):
             store.uploads().start("k")
+
+    @pytest.mark.parametrize("checksum", ["x", "AAAA", "AAAAAAAAAAA=", "é"])
+    def test_a_part_with_a_malformed_checksum_is_refused(
+        self, store: S3Store, server: StubServer, checksum: str
+    ) -> None:
+        part = (
+            "<Part><PartNumber>1</PartNumber><Size>1</Size><ETag>e</ETag><LastModified>"
+            f"2030-01-01T00:00:00Z</LastModified><ChecksumCRC32C>{checksum}</ChecksumCRC32C></Part>"
+        )
+        body = f"<ListPartsResult><IsTruncated>false</IsTruncated>{part}</ListPartsResult>"
+        server.answers = [Answer(body=body.encode(), headers=XML)]
+        with pytest.raises(Unreachable, match="the CRC32C of a part is malformed"):
+            list(store.uploads().parts("k", UploadId("u")))
 
     def test_a_version_is_an_opaque_text(self, store: S3Store, server: StubServer) -> None:
         server.answers = [Answer(headers=FOUND | {"x-amz-version-id": "a&b=c#/+"})]
@@ -261,6 +275,26 @@ class TestGoogle(HostileContract):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", slow.url)
         store = with_attempts(1, GsStore("bucket", "prefix", PATIENCE))
         return opened.setdefault("store", store)
+
+    @pytest.mark.parametrize("generation", ["", "x", "-1", "9" * 5_000])
+    def test_an_object_with_a_malformed_generation_is_refused(
+        self, store: GsStore, server: StubServer, generation: str
+    ) -> None:
+        server.answers = [Answer(headers={"X-Goog-Generation": generation}, body=b"body")]
+        for read in (store.get, store.get_versioned, store.open):
+            with pytest.raises(Unreachable, match="its generation is malformed"):
+                read("k")
+
+    def test_a_time_without_a_zone_is_in_utc(self, store: GsStore, server: StubServer) -> None:
+        parts = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><Size>1</Size><ETag>e</ETag>"
+            f"<LastModified>2030-01-0{number}T00:00:00{zone}</LastModified></Part>"
+            for number, zone in ((1, "Z"), (2, ""))
+        )
+        body = f"<ListPartsResult><IsTruncated>false</IsTruncated>{parts}</ListPartsResult>"
+        server.answers = [Answer(body=body.encode(), headers=XML)]
+        changed_at = store.uploads().changed_at("k", UploadId("u"))
+        assert changed_at == datetime(2030, 1, 2, tzinfo=UTC)
 
     def test_an_upload_does_not_go_on_at_another_server(
         self, store: GsStore, server: StubServer, elsewhere: StubServer

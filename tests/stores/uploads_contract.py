@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import pytest
 
-from lakecli.errors import IntegrityError, NotFound, Unsupported
+from lakecli.errors import IntegrityError, NotFound
 from lakecli.stores.capabilities import UploadId, UploadNotFound, uploads_of
-from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed, ObjectNotFound
+from lakecli.stores.contract import ANY, BucketNotFound, ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,6 @@ class UploadsContract:
 
     outlives_others = True
     """An upload survives another write of its object."""
-
-    has_conditions = True
-    """Parts can be joined under a condition."""
 
     @pytest.fixture
     def uploads(self, make_store: Callable[[], ObjectStore]) -> PartUploads:
@@ -73,7 +70,7 @@ class UploadsContract:
         known = {part.number: part for part in later.parts("data/k", upload)}
         assert all(known[number].tag == parts[number].tag for number in known)
         known[2] = part_of(later, "data/k", upload, 2, bodies[2])
-        version = later.complete("data/k", upload, [known[n] for n in (1, 2, 3)], ANY)
+        version = later.complete("data/k", upload, [known[n] for n in (1, 2, 3)])
         assert store.head("data/k").version == version
         assert store.get("data/k") == bodies[1] + bodies[2] + bodies[3]
         with pytest.raises(NotFound):
@@ -87,7 +84,7 @@ class UploadsContract:
         part = part_of(uploads, "k", upload, 1, b"second")
         (listed,) = uploads.parts("k", upload)
         assert (listed.size, listed.tag) == (6, part.tag)
-        uploads.complete("k", upload, [part], ANY)
+        uploads.complete("k", upload, [part])
         assert make_store().get("k") == b"second"
 
     def test_parts_can_be_sent_concurrently(
@@ -101,23 +98,19 @@ class UploadsContract:
                     lambda n: part_of(uploads, "k", upload, n + 1, bodies[n]), range(len(bodies))
                 )
             )
-        uploads.complete("k", upload, parts, ANY)
+        uploads.complete("k", upload, parts)
         assert make_store().get("k") == b"".join(bodies)
 
-    def test_a_condition_is_checked_when_parts_are_joined(
+    def test_joined_parts_replace_an_object(
         self, make_store: Callable[[], ObjectStore], uploads: PartUploads
     ) -> None:
+        if not self.outlives_others:
+            return
         upload = uploads.start("k")
         part = part_of(uploads, "k", upload, 1, b"slow")
         make_store().put("k", b"fast", ANY)
-        with pytest.raises(ConditionFailed if self.has_conditions else Unsupported):
-            uploads.complete("k", upload, [part], ABSENT)
-        assert make_store().get("k") == b"fast"
-        if not self.outlives_others:
-            return
         assert [each.number for each in uploads.parts("k", upload)] == [1]
-        make_store().delete(["k"])
-        uploads.complete("k", upload, [part], ABSENT if self.has_conditions else ANY)
+        uploads.complete("k", upload, [part])
         assert make_store().get("k") == b"slow"
 
     def test_an_aborted_upload_is_gone(
@@ -135,7 +128,7 @@ class UploadsContract:
             with pytest.raises(UploadNotFound):
                 part_of(uploads, "k", upload, 1, b"never")
             with pytest.raises(UploadNotFound):
-                uploads.complete("k", upload, [part], ANY)
+                uploads.complete("k", upload, [part])
         assert list(uploads.iter_unfinished()) == []
         assert list(make_store().list()) == []
 
@@ -153,7 +146,7 @@ class UploadsContract:
         changed = uploads.changed_at("data/aa/1", ids["data/aa/1"])
         assert changed is not None
         assert changed >= found["data/aa/1"].started_at - timedelta(seconds=1)
-        uploads.complete("data/aa/1", ids["data/aa/1"], [part], ANY)
+        uploads.complete("data/aa/1", ids["data/aa/1"], [part])
         uploads.abort("data/bb/2", ids["data/bb/2"])
         assert [each.key for each in uploads.iter_unfinished()] == ["other/3"]
 

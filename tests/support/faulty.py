@@ -176,11 +176,9 @@ class FaultyUploads(MemoryUploads):
             crc32c = value(body)
         return super().put_part(key, upload, number, body, crc32c=crc32c)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
         self._faulty.ask("complete")
-        return super().complete(key, upload, parts, condition)
+        return super().complete(key, upload, parts)
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         self._faulty.ask("parts")

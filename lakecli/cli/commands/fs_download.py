@@ -9,6 +9,7 @@ from typing import TypedDict
 from lakecli.base.model import Entry
 from lakecli.base.pipes import is_pipe, is_stdout, open_pipe
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.base.validation import LATEST
 from lakecli.cli import params
 from lakecli.cli.commands import transfers
 from lakecli.cli.commands.fs_cat import pieces_of
@@ -260,5 +261,6 @@ def _download_one(
     place = target.absolute()
     _answer_one(context, repository, uri, entry, place)
     if replaced is not None:
-        of = local_date(datetime.fromtimestamp(replaced.st_mtime, UTC))
+        seconds = max(0, min(replaced.st_mtime, LATEST.timestamp()))  # a file may have any time
+        of = local_date(datetime.fromtimestamp(seconds, UTC))
         context.out.note(f"replaced the old file ({human_size(replaced.st_size)}, of {of})")

@@ -385,7 +385,7 @@ def _find_parts(repository: Repository, links: _Set, *, may_join: bool) -> None:
                 return None
             if not may_join:
                 return contract.ObjectInfo(key, size, arrived_at, contract.Version(""))
-            uploads.complete(key, upload, parts, contract.ANY)
+            uploads.complete(key, upload, parts)
             return store.head(key)
         except (UploadNotFound, contract.ObjectNotFound):
             return None

@@ -37,7 +37,7 @@ from lakecli.repository.transfer.parallel import Workers, part_retries
 from lakecli.repository.transfer.walk import FileChanged, changed, has_changed
 from lakecli.stores import capabilities
 from lakecli.stores.capabilities import PART_SIZE, PartUploads, UploadedPart, UploadId
-from lakecli.stores.contract import ANY, size_of
+from lakecli.stores.contract import size_of
 from lakecli.stores.streams import PieceReader, Seekable
 
 SEARCH_INTERVAL: Final = timedelta(days=1)
@@ -224,7 +224,7 @@ class Sender:
             raise
         parts = [arrived[section.number] for section in contents.sections]
         # Every writer of this key joins the same bytes, so no condition is needed.
-        self.uploads.complete(key, upload, parts, ANY)
+        self.uploads.complete(key, upload, parts)
         self._forget(contents.digest)
 
     def _resume(self, contents: FileContents) -> tuple[UploadId, dict[int, UploadedPart]] | None:

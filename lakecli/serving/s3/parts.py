@@ -40,7 +40,6 @@ from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
-from lakecli.stores.contract import ANY
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
 
@@ -387,7 +386,7 @@ class BucketUpload(Upload):
         digest = self._digest(parts, sums)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
-            self._uploads.complete(self._key, self._upload, sent, ANY)
+            self._uploads.complete(self._key, self._upload, sent)
             self._is_complete = True
         size = sum(part.size for part in parts)
         digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)

@@ -25,6 +25,7 @@ from azure.core.pipeline.transport import HttpResponse, RequestsTransport
 from azure.storage import blob as sdk
 from azure.storage.blob import BlobProperties, ContentSettings, UserDelegationKey
 
+from lakecli.base.content_types import DEFAULT
 from lakecli.base.identity import is_md5
 from lakecli.base.retry import COPIES, REQUESTS, Retries
 from lakecli.errors import PermissionDenied, Unreachable
@@ -188,7 +189,12 @@ class AzureClient:
         )
 
     def write_stream(
-        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+        self,
+        name: str,
+        first: bytes,
+        rest: BinaryIO,
+        attributes: Attributes,
+        condition: Condition = contract.ANY,
     ) -> Version:
         """Write a blob in parallel blocks; the store deletes uncommitted blocks after a week."""
         blob = self._blob(name)
@@ -273,23 +279,32 @@ class AzureClient:
             options["encryption_scope"] = found.encryption_scope
         blob.set_blob_metadata(found.metadata, **options)
 
-    def copy(self, container: str, source: str, target: str, attributes: Attributes) -> str:
+    def copy(self, container: str, source: str, target: str, attributes: Attributes | None) -> str:
         """Copy a blob of any container of the account; return the store's final status.
 
-        If `attributes` is empty, the copy gets the attributes of the original.
+        Args:
+            attributes: the attributes of the copy; ``None``: those of the original.
         """
         origin = self._service.get_container_client(container).get_blob_client(source)
         copied = self._blob(target)
-        options = _options(attributes)
-        settings = options.pop("content_settings", None)
-        status = str(copied.start_copy_from_url(origin.url, **options)["copy_status"])
+        metadata = None if attributes is None else encode_metadata(attributes.metadata)
+        status = str(copied.start_copy_from_url(origin.url, metadata=metadata)["copy_status"])
         for number in Retries(COPIES).attempts():
             if number:
                 status = str(copied.get_blob_properties().copy.status)
             if status != "pending":
                 break
-        if settings is not None and status == "success":
-            copied.set_http_headers(settings)
+        if attributes is not None and status == "success":
+            found = copied.get_blob_properties()
+            wanted = ContentSettings(
+                attributes.content_type or DEFAULT,
+                attributes.content_encoding or None,
+                content_md5=found.content_settings.content_md5,
+            )
+            if found.content_settings != wanted:
+                copied.set_http_headers(wanted)
+            if found.metadata and not metadata:  # the store copies it if it gets none
+                copied.set_blob_metadata()
         return status
 
     def delegated_key(self, *, now: datetime, lifetime: timedelta) -> UserDelegationKey:

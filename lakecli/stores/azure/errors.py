@@ -41,13 +41,15 @@ _OTHER_SCOPE = _DENIED._replace(
 )
 _BAD_NAME = Words(UsageError, "{host} cannot hold an object of this key ({code}): {what}")
 
+_NO_BLOB = "BlobNotFound"
+
 _BY_CODE = templates(
     (cloud_errors.ARCHIVED, "BlobArchived BlobBeingRehydrated"),
     (cloud_errors.BUSY, "PendingCopyOperation"),
     (cloud_errors.GARBLED, "Crc64Mismatch Md5Mismatch"),
     (cloud_errors.LOST, "BlobAlreadyExists ConditionNotMet TargetConditionNotMet"),
     (cloud_errors.LOST, "UnauthorizedBlobOverwrite"),
-    (cloud_errors.MISSING, "BlobNotFound CannotVerifyCopySource"),
+    (cloud_errors.MISSING, f"{_NO_BLOB} CannotVerifyCopySource"),
     (cloud_errors.REFUSED, "LeaseIdMissing LeaseIdMismatchWithBlobOperation"),
     (_BAD_LOGIN, "AuthenticationFailed InvalidAuthenticationInfo NoAuthenticationInformation"),
     (_BAD_NAME, "InvalidResourceName InvalidUri OutOfRangeInput"),
@@ -98,7 +100,8 @@ class AzureTranslator(Translator):
         code = str(getattr(code, "value", code) or "")
         words = self.words_of(code, status)
         if words is cloud_errors.MISSING and (may_be_absent or not key):
-            words = cloud_errors.LOST if may_be_absent else _NO_BUCKET
+            # Without Azure's code for a missing blob, the answer is no result of the condition.
+            words = cloud_errors.LOST if code == _NO_BLOB and may_be_absent else _NO_BUCKET
         text = one_line(str(error.message).partition("\n")[0])
         if (
             words is cloud_errors.REFUSED and "contentMD5" in text

@@ -193,7 +193,7 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
 
     def copy(self, source: str, key: str) -> None:
         """Copy one object with its content type and metadata."""
-        if self.copy_from(self, source, key, contract.PLAIN):
+        if self._copy(self, source, key, None):
             return
         found = self.head(source)
         with self.open(source, matching=found.etag) as body:
@@ -208,7 +208,14 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         If new blobs must have an encryption scope, return ``False``: the copy would get the default
         scope.
         """
-        if self._scope or not isinstance(source, AzureStore) or source.account != self.account:
+        if not isinstance(source, AzureStore) or source.account != self.account:
+            return False
+        return self._copy(source, source_key, key, attributes)
+
+    def _copy(
+        self, source: AzureStore, source_key: str, key: str, attributes: Attributes | None
+    ) -> bool:
+        if self._scope:
             return False
         target = self.full(key)
         with source.reading(source_key) as origin:

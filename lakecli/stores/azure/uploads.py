@@ -25,10 +25,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from uuid import uuid4
 
 from lakecli.errors import IntegrityError
-from lakecli.stores import contract
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import PLAIN, AnyVersion, Condition, ObjectNotFound, Version
+from lakecli.stores.contract import ANY, PLAIN, ObjectNotFound, Version
 from lakecli.stores.responses import UnusableAnswerError
 
 if TYPE_CHECKING:
@@ -91,28 +90,18 @@ class AzureUploads:
         sent = max((block.sent for block in self._find(key, upload).values()), default=None)
         return None if sent is None else _time(sent)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
-        """Join the parts; a conditional request is never repeated."""
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
+        """Join the parts."""
         from azure.core.exceptions import HttpResponseError
 
-        try:
-            self._find(key, upload)
-            with self._store.translated(key, may_be_absent=True) as full:
-                try:
-                    tags = [part.tag for part in parts]
-                    return self._store.sdk().commit(full, tags, condition, PLAIN)
-                except HttpResponseError as error:
-                    if getattr(error, "error_code", None) == "InvalidBlockList":
-                        raise _unknown(key) from error
-                    raise
-        except UploadNotFound:
-            # If another writer created the object, that write deleted the blocks, too.
-            if not isinstance(condition, AnyVersion):
-                found = contract.find_info(self._store, key)
-                contract.check_condition(condition, found and found.version, key)
-            raise
+        self._find(key, upload)
+        with self._store.translated(key, may_be_absent=True) as full:
+            try:
+                return self._store.sdk().commit(full, [part.tag for part in parts], ANY, PLAIN)
+            except HttpResponseError as error:
+                if getattr(error, "error_code", None) == "InvalidBlockList":
+                    raise _unknown(key) from error
+                raise
 
     def abort(self, key: str, upload: UploadId) -> None:
         """Abort an upload; its parts stay for a week, but are no longer found."""
@@ -126,7 +115,7 @@ class AzureUploads:
         Each such key takes one request. So does each empty object, because a listing shows both
         alike.
         """
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
         for blob in self._store.follow_pages(
             lambda position: self._store.sdk().page(full, "uncommittedblobs", position=position), ""
         ):

@@ -40,6 +40,7 @@ PAGE_SIZE = 1_000
 PAGE_FIELDS = "kind,nextPageToken,items(name,size,timeCreated,generation,etag,md5Hash)"
 _LISTING = "storage#objects"
 _LISTING_PATH = re.compile(r"/storage/v1/b/[^/]+/o\Z")
+_GENERATION = re.compile("[0-9]{1,18}", re.ASCII)
 _OF_XML = re.compile(r"(^|&)(uploads|uploadId)=")
 _NO_SUCH_METHOD = frozenset({400, 404, 405, 501})
 """Statuses of servers without multipart uploads, unless the body of the response is XML."""
@@ -146,20 +147,12 @@ class GsClient:
         blob.upload_from_string(data, checksum=None, timeout=self._timeout, retry=None)
 
     def write_stream(
-        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes, condition: Condition
+        self, name: str, first: bytes, rest: BinaryIO, attributes: Attributes
     ) -> Version:
-        """Write an object in chunks of `PART_SIZE`, one at a time.
-
-        All chunks except the last may always be repeated; the last one creates the object.
-        """
+        """Write an object in chunks of `PART_SIZE`, one at a time."""
         blob = self._new_blob(name, attributes)
-        body, generation = _CountedStream(first, rest), generation_for(condition)
-        options = self._options | {"if_generation_match": generation}
-        if generation is not None:
-            retry = _Attempts(self._retry.count, may_repeat=lambda: not body.is_exhausted)
-            options["retry"] = retry
-        kind = blob.content_type
-        blob.upload_from_file(body, content_type=kind, checksum="crc32c", **options)
+        body, kind = _CountedStream(first, rest), blob.content_type
+        blob.upload_from_file(body, content_type=kind, checksum="crc32c", **self._options)
         return version_of(blob)
 
     def page(
@@ -334,7 +327,6 @@ class _CountedStream:
         self._first = first
         self._rest = rest
         self._position = 0
-        self.is_exhausted = False
 
     def tell(self) -> int:
         """Return how many bytes have been read."""
@@ -346,20 +338,15 @@ class _CountedStream:
         if len(data) < size:
             data += read_exactly(self._rest, size - len(data))
         self._position += len(data)
-        self.is_exhausted = len(data) < size
         return data
 
 
 class _Attempts(Retry):
-    """Retries a request after transient failures, up to a number of attempts.
+    """Retries a request after transient failures, up to a number of attempts."""
 
-    Args:
-        may_repeat: a function that is called before each repetition, and returns whether to repeat.
-    """
-
-    def __init__(self, count: int, *, may_repeat: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__(
-            predicate=lambda error: _is_transient(error) and may_repeat(),
+            predicate=_is_transient,
             initial=REQUESTS.first_delay,
             maximum=REQUESTS.longest_delay,
             timeout=None,
@@ -448,7 +435,10 @@ def _new_client(login: GsLogin, server_date: ServerDate) -> tuple[Client, reques
 
 
 def _check(answer: requests.Response, *_: object, stream: bool = False, **__: object) -> None:
-    """Raise `UnusableAnswerError` for a JSON response that is not the requested document."""
+    """Raise `UnusableAnswerError` for a malformed generation, or JSON of another kind."""
+    if not _GENERATION.fullmatch(answer.headers.get("X-Goog-Generation", "0")):
+        answer.close()
+        raise UnusableAnswerError("its generation is malformed")  # before the SDK converts it
     url = urlsplit(answer.request.url or "")
     is_json = "/storage/v1/" in url.path and not url.path.endswith("/batch/storage/v1")
     if stream or not is_json or _OF_XML.search(url.query) or not answer.ok:

@@ -23,7 +23,7 @@ from lakecli.errors import IntegrityError, Unsupported, UsageError
 from lakecli.stores import contract, presigned_urls
 from lakecli.stores.capabilities import Access, not_versioned
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import Attributes, Condition, Match, ObjectInfo, ObjectStore, Version
+from lakecli.stores.contract import Attributes, Match, ObjectInfo, ObjectStore, Version
 from lakecli.stores.gs.credentials import GOOG4, KMS_KEY_HEADER, GsLogin, Signer, describe
 from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_for, version_of
@@ -123,12 +123,11 @@ class GsStore(MatchingCloudStore["GsClient"]):
         etag = "" if by_md5 else contract.tag_to_send(matching)
         piece = sdk.read(full, start=start, end=end, etag=etag, generation=generation)
         tags: Sequence[str] = piece.tags
-        if matching and piece.data and not tags[by_md5]:
+        if matching and not tags[by_md5]:
             info = self._info_of(sdk.describe(full, generation=generation))
             tags = (info.etag,)
             piece = sdk.read(full, start=start, end=end, generation=int(info.version))
-        if piece.data:
-            contract.check_matching(matching, full, *tags)
+        contract.check_matching(matching, full, *tags)
         return piece
 
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
@@ -257,10 +256,10 @@ class GsStore(MatchingCloudStore["GsClient"]):
         return GsClient(login, self.bucket, attempts=self.attempts, server_date=date, **payer)
 
     def _put_stream(
-        self, key: str, first: bytes, rest: BinaryIO, condition: Condition, attributes: Attributes
+        self, key: str, first: bytes, rest: BinaryIO, attributes: Attributes
     ) -> Version:
         try:
-            return super()._put_stream(key, first, rest, condition, attributes)
+            return super()._put_stream(key, first, rest, attributes)
         except contract.BucketNotFound:
             self.check_bucket()
             raise self.translator.error(VANISHED, self.full(key)) from None

@@ -7,7 +7,7 @@ and unfinished uploads are kept and billed until a lifecycle rule deletes them.
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from io import SEEK_END
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ from lakecli.errors import IntegrityError, Unsupported
 from lakecli.stores import responses
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import MatchingCloudStore
-from lakecli.stores.contract import AnyVersion, Condition, Version
+from lakecli.stores.contract import Version
 from lakecli.stores.responses import UnusableAnswerError, etag_of, read_xml, upload_id_of
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 _Position = dict[str, str]
 _BEGINNING: _Position = {}
+_Arrived = tuple[UploadedPart, datetime]
+"""A part that the store has received, and when it has received the part."""
+
 _LONGEST_NUMBER = 18
 _OBJECTS = frozenset({"ListBucketResult"})
 
@@ -72,27 +75,14 @@ class GsUploads:
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that the store has received, by number, without checksums."""
-        for item in self._list(key, upload):
-            with self._store.translated(key):
-                part = UploadedPart(
-                    _number(item, "PartNumber"), _number(item, "Size"), etag_of(_text(item, "ETag"))
-                )
-            yield part
+        return (part for part, _ in self._list(key, upload))
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the store received the last part."""
-        with self._store.translated(key):
-            times = (_time(item, "LastModified") for item in self._list(key, upload))
-            return max(times, default=None)
+        return max((sent for _, sent in self._list(key, upload)), default=None)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
-        """Join the parts; raise `Unsupported` for a condition, which the server would ignore."""
-        if not isinstance(condition, AnyVersion):
-            raise Unsupported(
-                f"Google Cloud Storage joins parts unconditionally, nothing was written: {key!r}"
-            )
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
+        """Join the parts."""
         wanted = Element("CompleteMultipartUpload")
         for part in parts:
             item = SubElement(wanted, "Part")
@@ -116,7 +106,7 @@ class GsUploads:
         An emulator of Google's server may have no multipart uploads: it refuses the request, or
         lists its objects instead. Then nothing is yielded.
         """
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
@@ -145,15 +135,15 @@ class GsUploads:
 
         return self._store.follow_pages(ask, _BEGINNING)
 
-    def _list(self, key: str, upload: UploadId) -> Iterator[Element]:
-        def ask(position: _Position) -> tuple[list[Element], _Position | None]:
+    def _list(self, key: str, upload: UploadId) -> Iterator[_Arrived]:
+        def ask(position: _Position) -> tuple[list[_Arrived], _Position | None]:
             with self._asking(key) as ask_xml:
                 answer = ask_xml("GET", {"uploadId": upload} | position)
                 page = read_xml(answer.content, "ListPartsResult", "IsTruncated")
                 following = None
                 if page.findtext("{*}IsTruncated") == "true":
                     following = {"part-number-marker": str(_number(page, "NextPartNumberMarker"))}
-                return page.findall("{*}Part"), following
+                return [_part_of(item) for item in page.iterfind("{*}Part")], following
 
         return self._store.follow_pages(ask, _BEGINNING)
 
@@ -175,6 +165,11 @@ class _Body:
             yield piece
 
 
+def _part_of(item: Element) -> _Arrived:
+    number, size = _number(item, "PartNumber"), _number(item, "Size")
+    return UploadedPart(number, size, etag_of(_text(item, "ETag"))), _time(item, "LastModified")
+
+
 def _text(item: Element, name: str) -> str:
     found = item.findtext(f"{{*}}{name}")
     if not found:
@@ -191,6 +186,7 @@ def _number(item: Element, name: str) -> int:
 
 def _time(item: Element, name: str) -> datetime:
     try:
-        return datetime.fromisoformat(_text(item, name))
+        found = datetime.fromisoformat(_text(item, name))
     except ValueError:
         raise UnusableAnswerError(f"{name} is no time") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

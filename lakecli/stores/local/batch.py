@@ -327,6 +327,10 @@ class StagingDirs:
         """Rename a staging directory to the final directory; return ``False`` if that exists."""
         with self._files.opened(components[:-1], create=True, sync=sync) as above:
             name = components[-1]
+            # The rename would replace an empty directory, into which another process may be about
+            # to write.
+            if files.status_of(above, name) is not None:
+                return False
             try:
                 os.rename(place, name, src_dir_fd=self.descriptor, dst_dir_fd=above)
             except OSError as error:

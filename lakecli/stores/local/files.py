@@ -22,6 +22,7 @@ FEW = 32
 One sync of the file system costs less than a thousand syncs of files, but also waits for the recent
 writes of other programs.
 """
+_EARLIEST, _LATEST = -62 * 10**9, 253 * 10**9
 CREATE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
@@ -68,7 +69,9 @@ def version_of(status: os.stat_result) -> Version:
 
 def info_of(key: str, status: os.stat_result) -> ObjectInfo:
     """Return the properties of an object, taken from the status of its file."""
-    modified_at = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
+    # A file may have any time; `datetime` ends at year 9999, and local times must fit, too.
+    seconds = max(_EARLIEST, min(status.st_mtime_ns // 10**9, _LATEST))
+    modified_at = datetime.fromtimestamp(seconds, UTC)
     return ObjectInfo(key, status.st_size, modified_at, version_of(status))
 
 

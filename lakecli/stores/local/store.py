@@ -18,9 +18,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
+from io import BufferedReader, FileIO
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from lakecli import native
 from lakecli.errors import Unsupported
@@ -36,10 +37,14 @@ from lakecli.stores.local.directory import (
 )
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
     from lakecli.stores.capabilities import Access
     from lakecli.stores.local.batch import LocalBatch
     from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 
+
+T = TypeVar("T")
 
 RESERVED = b"/".join((*TEMPORARY, b""))
 """The prefix of the keys of temporary files, which are not objects."""
@@ -102,13 +107,13 @@ class DirectoryStore:
     def open(self, key: str, *, matching: str = "") -> BinaryIO:
         """Open an object's file for reading."""
         descriptor, status = self._open_file(key)
-        file = os.fdopen(descriptor, "rb")
+        file = _ObjectFile(descriptor, self._directory, key, matching)
         try:
             contract.check_matching(matching, key, files.version_of(status))
         except contract.ConditionFailed:
             file.close()
             raise
-        return file
+        return BufferedReader(file)
 
     def put(
         self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
@@ -310,6 +315,35 @@ class DirectoryStore:
         return contract.ObjectNotFound(f"no such object in {self.uri}: {key!r}")
 
 
+class _ObjectFile(FileIO):
+    """An object's file, open for reading; its methods raise lakecli's errors.
+
+    After each read, the file must match, because another program may write to it meanwhile.
+    """
+
+    def __init__(self, descriptor: int, root: RootDirectory, key: str, matching: str) -> None:
+        super().__init__(descriptor)
+        self._root = root
+        self._key = key
+        self._matching = matching
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        return self._checked(partial(super().readinto, buffer))
+
+    def readall(self) -> bytes:
+        return self._checked(super().readall)
+
+    def _checked(self, read: Callable[[], T]) -> T:
+        try:
+            found = read()
+            status = os.fstat(self.fileno()) if self._matching else None
+        except OSError as error:
+            raise self._root.translate(error, self._key) from error
+        if status is not None:
+            contract.check_matching(self._matching, self._key, files.version_of(status))
+        return found
+
+
 def _walk(descriptor: int, above: bytes, wanted: bytes, floor: bytes) -> Iterator[ObjectInfo]:
     """Yield the objects below an open directory, and close the directory.
 
@@ -424,7 +458,9 @@ def _write_body(body: bytes | BinaryIO, descriptor: int) -> None:
     if isinstance(body, bytes | bytearray | memoryview):
         files.write_all(descriptor, body)
         return
-    while piece := body.read(COPY_SIZE):
+    from lakecli.stores.streams import waited  # loads the capabilities
+
+    while piece := waited(body.read(COPY_SIZE)):
         files.write_all(descriptor, piece)
 
 

@@ -23,7 +23,7 @@ from botocore.response import StreamingBody
 from botocore.utils import ContainerMetadataFetcher, get_environ_proxies
 from urllib3 import HTTPResponse
 
-from lakecli.stores.answer_limits import AnswerLimits, bounded_pools, slow_answer_of
+from lakecli.stores.answer_limits import CONNECTIONS, AnswerLimits, bounded_pools, slow_answer_of
 from lakecli.stores.responses import MAX_ANSWER, MAX_REFUSAL, UnusableAnswerError, read_xml
 from lakecli.stores.s3.settings import S3Config, ca_bundle_of
 from lakecli.stores.streams import read_exactly
@@ -31,9 +31,6 @@ from lakecli.stores.streams import read_exactly
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.session import Session
-
-CONNECTIONS: Final = 32
-"""Number of connections that a client keeps open; any other connection is closed after its use."""
 
 _DOCUMENTS: Final = {
     "CompleteMultipartUpload": "CompleteMultipartUploadResult",

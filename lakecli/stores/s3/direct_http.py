@@ -14,19 +14,16 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 from weakref import finalize
 
 import certifi
 
-from lakecli.stores.answer_limits import AnswerLimits, bounded
+from lakecli.stores.answer_limits import CONNECTIONS, AnswerLimits, bounded
 from lakecli.stores.presigned_urls import PORTS
 from lakecli.stores.proxies import proxy_of
 from lakecli.stores.responses import MAX_REFUSAL
-
-_IDLE: Final = 32
-"""Largest number of idle connections that are kept for later requests."""
 
 
 class HttpResponse(NamedTuple):
@@ -121,7 +118,7 @@ class DirectHttp:
         except (HTTPException, OSError, ValueError, OverflowError, MemoryError):
             return None  # the last two errors: the announced length does not fit into memory
         finally:
-            if is_read and len(self._idle) < _IDLE:
+            if is_read and len(self._idle) < CONNECTIONS:
                 self._idle.append(connection)
             else:
                 connection.close()

@@ -263,8 +263,9 @@ class S3Reader(CloudStore, OpensRanges):
         Raises:
             Unsupported: the store does not list in byte order; S3 Express does not.
         """
-        first, last = self.start + after if after else "", b""
-        for info in self.follow_pages(partial(self.page, self.start + prefix, first), ""):
+        wanted, first = self.utf8(self.start + prefix), self.utf8(self.start + after)
+        last = b""
+        for info in self.follow_pages(partial(self.page, wanted, first if after else ""), ""):
             name = key_bytes(info.key)
             if name <= last:
                 raise self.translator.no_order()
@@ -329,7 +330,7 @@ class S3Reader(CloudStore, OpensRanges):
         The ordinary listing decides which objects exist: servers differ in where a listing of
         versions begins, and the caller would remove an omitted object from a branch.
         """
-        floor = self.start + after
+        floor = self.utf8(self.start + after)
         begin = {"KeyMarker": floor} if after else {}
         listed = self.follow_pages(partial(self._versions_page, floor), begin)
         waiting = next(listed, None)

@@ -11,7 +11,6 @@ reads the object back.
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
@@ -20,16 +19,16 @@ from typing import Any, BinaryIO
 from lakecli.base.retry import REQUESTS, Retries
 from lakecli.errors import Unsupported
 from lakecli.stores import contract
-from lakecli.stores.capabilities import PART_SIZE, Access
+from lakecli.stores.capabilities import Access
 from lakecli.stores.cloud_store import Refusal
-from lakecli.stores.contract import PLAIN, Attributes, Condition, Version
+from lakecli.stores.contract import Attributes, Condition, Version
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedUrl, PresignRequest
 from lakecli.stores.responses import required
 from lakecli.stores.s3.errors import status_of
 from lakecli.stores.s3.reading import S3Reader, headers_of, version_of
 from lakecli.stores.s3.signing import S3Signer
-from lakecli.stores.s3.uploads import SINGLE_LIMIT, S3Uploads, send_or_create
-from lakecli.stores.streams import parts_of, read_exactly, size_left, spooled
+from lakecli.stores.s3.uploads import S3Uploads, send_or_create
+from lakecli.stores.streams import parts_of
 
 _NOT_IN_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # compiled on first use
 
@@ -51,29 +50,6 @@ class S3Store(S3Reader):
         """Request the bucket's region from the store, and use that region from now on."""
         with self.translated():
             return self._connection.find_region(self.bucket)
-
-    def put(
-        self, key: str, body: bytes | BinaryIO, condition: Condition, attributes: Attributes = PLAIN
-    ) -> Version:
-        """Write an object; see `ObjectStore.put`.
-
-        Without a condition, a stream of 8 MiB or more is sent in parts. With a condition, it is
-        sent by a single request of up to 5 GiB, because not every server honours a condition when
-        parts are joined. Only a create-only write of more than 5 GiB, or of unknown size, is sent
-        in parts.
-        """
-        if isinstance(body, bytes | bytearray | memoryview):
-            return self._put_whole(key, bytes(body), condition, attributes)
-        with ExitStack() as stack:
-            size = size_left(body)
-            if isinstance(condition, contract.Match):
-                if size is None:
-                    body = stack.enter_context(spooled(body))
-            elif isinstance(condition, contract.AnyVersion) or size is None or size > SINGLE_LIMIT:
-                return self._put_stream(key, body, condition, attributes)
-            if size is not None and size < PART_SIZE:
-                return self._put_whole(key, read_exactly(body, size), condition, attributes)
-            return self._put_whole(key, body, condition, attributes)
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
         del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
@@ -193,29 +169,20 @@ class S3Store(S3Reader):
             raise conflict
 
     def _put_whole(
-        self, key: str, body: object, condition: Condition, attributes: Attributes
+        self, key: str, data: bytes, condition: Condition, attributes: Attributes
     ) -> Version:
         conditions = headers_of(condition)
         with self.translated(key, may_be_absent=bool(conditions)) as full:
             client = self._connection.client(max_attempts=1 if conditions else None)
-            arguments = {"Bucket": self.bucket, "Key": full, "Body": body}
+            arguments = {"Bucket": self.bucket, "Key": full, "Body": data}
             send = partial(client.put_object, **arguments, **_arguments_of(attributes))
-            # A stream has been read, so it cannot be sent again.
-            sends_once = conditions or not isinstance(body, bytes)
-            answer = send(**conditions) if sends_once else send_or_create(send, conditions)
-            version = version_of(answer)
+            version = version_of(send_or_create(send, conditions))
         return version or self.head(key).version
 
     def _put_stream(
-        self, key: str, body: BinaryIO, condition: Condition, attributes: Attributes
+        self, key: str, first: bytes, rest: BinaryIO, attributes: Attributes
     ) -> Version:
-        first = read_exactly(body, PART_SIZE)
-        if len(first) < PART_SIZE:
-            return self._put_whole(key, first, condition, attributes)
-        if not isinstance(condition, contract.AnyVersion):
-            self._check_absent(key)
-        parts = parts_of(first, body)
-        return self.uploads().send(key, parts, condition, _arguments_of(attributes))
+        return self.uploads().send(key, parts_of(first, rest), _arguments_of(attributes))
 
     def check_bucket(self) -> None:
         """Check that the bucket exists."""

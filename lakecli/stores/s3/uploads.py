@@ -1,6 +1,7 @@
 """Multipart uploads on S3, which another process can resume; streams, and copies above 5 GiB."""
 
 import base64
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,17 +14,20 @@ import google_crc32c
 from lakecli.base.model import NO_METADATA
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.cloud_store import CloudStore
-from lakecli.stores.contract import ANY, Condition, Version
-from lakecli.stores.responses import required, upload_id_of
+from lakecli.stores.contract import Version
+from lakecli.stores.responses import UnusableAnswerError, required, upload_id_of
 from lakecli.stores.s3.connection import S3Connection
 from lakecli.stores.s3.errors import status_of
-from lakecli.stores.s3.reading import headers_of, version_of
+from lakecli.stores.s3.reading import version_of
 from lakecli.stores.streams import send_all
 
 A = TypeVar("A")
 T = TypeVar("T")
 _Position = dict[str, Any]
 _BEGINNING: _Position = {}
+_Arrived = tuple[UploadedPart, datetime]
+"""A part that the store has received, and when it has received the part."""
+
 
 SINGLE_LIMIT = 5 << 30
 """Largest size of one PUT or one copy, in bytes."""
@@ -95,36 +99,34 @@ class S3Uploads:
                     UploadId=upload,
                     PartNumber=number,
                     CopySource=source,
+                    CopySourceIfMatch=required(head, "ETag"),  # all parts of one version
                     CopySourceRange=span,
                 )
                 return _part_of(number, 0, required(answer, "CopyPartResult"))
 
-            self._run(key, ranges_of(head["ContentLength"]), copy, ANY, kept)
+            self._run(key, ranges_of(head["ContentLength"]), copy, kept)
 
-    def send(
-        self, key: str, parts: Iterable[bytes], condition: Condition, arguments: dict[str, Any]
-    ) -> Version:
+    def send(self, key: str, parts: Iterable[bytes], arguments: dict[str, Any]) -> Version:
         """Write an object by sending its parts in parallel; a failed part is sent again."""
 
         def send(upload: UploadId, number: int, body: bytes) -> UploadedPart:
             crc32c = google_crc32c.value(body)
             return self.put_part(key, upload, number, body, crc32c=crc32c, attempts=None)
 
-        return self._run(key, parts, send, condition, arguments)
+        return self._run(key, parts, send, arguments)
 
     def _run(
         self,
         key: str,
         parts: Iterable[T],
         send: Callable[[UploadId, int, T], UploadedPart],
-        condition: Condition,
         arguments: dict[str, Any],
     ) -> Version:
         """Send all parts of an object and join them; if anything fails, abort the upload."""
         upload = self.start(key, arguments)
         try:
             sent = send_all(parts, lambda number, part: send(upload, number, part))
-            return self.complete(key, upload, sent, condition)
+            return self.complete(key, upload, sent)
         except BaseException:
             with suppress(Exception):  # the first error is the one to report
                 self.abort(key, upload)
@@ -163,29 +165,23 @@ class S3Uploads:
 
     def parts(self, key: str, upload: UploadId) -> Iterator[UploadedPart]:
         """Yield the parts that the store has received."""
-        for item in self._list(key, upload):
-            yield _part_of(item["PartNumber"], item["Size"], item)
+        return (part for part, _ in self._list(key, upload))
 
     def changed_at(self, key: str, upload: UploadId) -> datetime | None:
         """Return when the store received the last part."""
-        times: list[datetime] = [item["LastModified"] for item in self._list(key, upload)]
-        return max(times, default=None)
+        return max((sent for _, sent in self._list(key, upload)), default=None)
 
-    def complete(
-        self, key: str, upload: UploadId, parts: Sequence[UploadedPart], condition: Condition
-    ) -> Version:
-        """Join the parts of an upload; a conditional request is never repeated."""
+    def complete(self, key: str, upload: UploadId, parts: Sequence[UploadedPart]) -> Version:
+        """Join the parts of an upload."""
         described = [
             {"PartNumber": part.number, "ETag": part.tag}
             | ({} if part.crc32c is None else {"ChecksumCRC32C": _encoded(part.crc32c)})
             for part in parts
         ]
-        conditions = headers_of(condition)
-        with self._of(key, upload, may_be_absent=bool(conditions)) as target:
-            client = self._connection.client(max_attempts=1 if conditions else None)
-            joined = {"MultipartUpload": {"Parts": described}}
-            send = partial(client.complete_multipart_upload, **target, **joined)
-            version = version_of(send_or_create(send, conditions))
+        with self._of(key, upload) as target:
+            complete = self._connection.client().complete_multipart_upload
+            send = partial(complete, **target, MultipartUpload={"Parts": described})
+            version = version_of(send_or_create(send, {}))
         return version or self._store.head(key).version
 
     def abort(self, key: str, upload: UploadId) -> None:
@@ -195,7 +191,7 @@ class S3Uploads:
 
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time."""
-        full, start = self._store.start + prefix, len(self._store.start)
+        full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
 
         def ask(position: _Position) -> tuple[list[UnfinishedUpload], _Position | None]:
             page = self._connection.client().list_multipart_uploads(
@@ -217,14 +213,14 @@ class S3Uploads:
 
         return self._store.follow_pages(ask, _BEGINNING)
 
-    def _list(self, key: str, upload: UploadId) -> Iterator[dict[str, Any]]:
-        def ask(position: _Position) -> tuple[list[dict[str, Any]], _Position | None]:
+    def _list(self, key: str, upload: UploadId) -> Iterator[_Arrived]:
+        def ask(position: _Position) -> tuple[list[_Arrived], _Position | None]:
             with self._of(key, upload) as target:
                 page = self._connection.client().list_parts(**target, **position)
-                found = page.get("Parts", ())
-                for item in found:
-                    for name in ("PartNumber", "Size", "ETag", "LastModified"):
-                        required(item, name)
+                found = []
+                for item in page.get("Parts", ()):
+                    part = _part_of(required(item, "PartNumber"), required(item, "Size"), item)
+                    found.append((part, required(item, "LastModified")))
                 return found, page.get("IsTruncated") and {
                     "PartNumberMarker": required(page, "NextPartNumberMarker")
                 }
@@ -232,11 +228,9 @@ class S3Uploads:
         return self._store.follow_pages(ask, _BEGINNING)
 
     @contextmanager
-    def _of(
-        self, key: str, upload: UploadId, *, may_be_absent: bool = False
-    ) -> Iterator[dict[str, str]]:
+    def _of(self, key: str, upload: UploadId) -> Iterator[dict[str, str]]:
         """Convert errors about an upload or part, and yield the SDK's arguments for the upload."""
-        with self._store.translated(key, may_be_absent=may_be_absent) as full:
+        with self._store.translated(key) as full:
             yield {"Bucket": self._bucket, "Key": full, "UploadId": upload}
 
 
@@ -260,4 +254,7 @@ def _encoded(crc32c: int) -> str:
 
 
 def _decoded(text: str) -> int:
-    return int.from_bytes(base64.b64decode(text.partition("-")[0]))
+    try:
+        return int(struct.unpack(">I", base64.b64decode(text.partition("-")[0]))[0])
+    except (ValueError, struct.error):
+        raise UnusableAnswerError("the CRC32C of a part is malformed") from None

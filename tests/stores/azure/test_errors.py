@@ -242,18 +242,28 @@ def test_an_answer_without_an_etag_is_no_version(store: AzureStore, server: Stub
             store.put("k", body, ANY)
 
 
+@pytest.mark.parametrize("answer", [Answer(404), azure_error(404, "ResourceNotFound")])
+def test_not_found_without_the_code_of_a_blob_is_no_existing_object(
+    store: AzureStore, server: StubServer, answer: Answer
+) -> None:
+    server.answers = [answer]
+    with pytest.raises(BucketNotFound):
+        store.put_new("k", b"body")
+    with pytest.raises(BucketNotFound):
+        store.put("k", b"body", ANY)
+
+
 # Retries
 
 
 @pytest.mark.usefixtures("impatient")
-def test_of_a_conditional_upload_only_the_end_is_sent_once(server: StubServer) -> None:
+def test_a_conditional_stream_is_sent_once(server: StubServer) -> None:
     store = with_attempts(2, AzureStore(ACCOUNT, "container"))
     busy = azure_error(503, "ServerBusy")
-    server.answers = [busy, OK, busy, OK]
+    server.answers = [busy, OK]
     with pytest.raises(Unreachable, match="ServerBusy"):
         store.put("k", io.BytesIO(b"x" * PART_SIZE), Match(Version("0x1")))
-    paths = [request.path.partition("comp=")[2].partition("&")[0] for request in server.requests]
-    assert paths == ["block", "block", "blocklist"]
+    assert len(server.requests) == 1
     server.answers = [busy, OK, busy, OK]
     assert store.put("k", io.BytesIO(b"x" * PART_SIZE), ANY) == "0x1"
 

@@ -214,22 +214,28 @@ def test_an_object_replaced_while_it_is_read_is_an_error(store: AzureStore) -> N
             stream.read()
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        Attributes("application/octet-stream"),
+        Attributes("text/csv", {"q": "r"}),
+        Attributes("a/b", {}, "gzip"),
+    ],
+)
+def test_a_copy_from_elsewhere_has_its_own_attributes(
+    store: AzureStore, attributes: Attributes
+) -> None:
+    store.put("k", b"x", ANY, Attributes("a/b", {"x": "y"}, "gzip"))
+    assert store.copy_from(store, "k", "to", attributes)
+    found = store.head("to")
+    assert Attributes(found.content_type, found.metadata, found.content_encoding) == attributes
+    assert found.md5 == store.head("k").md5
+    assert store.copy_from(store, "k", "plain", Attributes())
+    plain = store.head("plain")
+    assert (plain.metadata, plain.content_encoding) == ({}, "")
+
+
 # Uploads in parts
-
-
-def test_parts_are_joined_under_a_condition(store: AzureStore) -> None:
-    first = store.put("k", b"first", ANY)
-    uploads = store.uploads()
-    upload = uploads.start("k")
-    part = part_of(uploads, "k", upload, 1, b"second")
-    conditions: tuple[Condition, ...] = (ABSENT, Match(Version("0x1")))
-    for condition in conditions:
-        with pytest.raises(ConditionFailed):
-            uploads.complete("k", upload, [part], condition)
-    assert store.get("k") == b"first"
-    assert [each.tag for each in uploads.parts("k", upload)] == [part.tag]
-    version = uploads.complete("k", upload, [part], Match(first))
-    assert (store.get("k"), store.head("k").version) == (b"second", version)
 
 
 def test_a_dropped_upload_is_not_joined(store: AzureStore) -> None:
@@ -239,11 +245,11 @@ def test_a_dropped_upload_is_not_joined(store: AzureStore) -> None:
     kept = part_of(uploads, "k", other, 1, b"kept")
     uploads.abort("k", upload)
     with pytest.raises(UploadNotFound):
-        uploads.complete("k", upload, [part], ANY)
+        uploads.complete("k", upload, [part])
     assert [each.id for each in uploads.iter_unfinished()] == [other]
     with pytest.raises(UploadNotFound):
-        uploads.complete("k", other, [kept._replace(number=2, tag=part.tag[:-1] + "x")], ANY)
-    uploads.complete("k", other, [kept], ABSENT)
+        uploads.complete("k", other, [kept._replace(number=2, tag=part.tag[:-1] + "x")])
+    uploads.complete("k", other, [kept])
     assert store.get("k") == b"kept"
     uploads.abort("k", other)
     assert list(uploads.iter_unfinished()) == []
@@ -266,18 +272,12 @@ def test_an_upload_ignores_the_blocks_of_a_stream(store: AzureStore) -> None:
     part = part_of(uploads, "k", upload, 1, b"x")
     assert list(uploads.parts("k", upload)) == [part._replace(crc32c=None)]
     assert [each.id for each in uploads.iter_unfinished()] == [upload]
-    # Writing the object drops all blocks, but the failed condition is the better error.
+    # Writing the object drops all blocks.
     store.put("k", chunked(PART_SIZE), ANY)
     with pytest.raises(UploadNotFound):
         list(uploads.parts("k", upload))
-    with pytest.raises(ConditionFailed):
-        uploads.complete("k", upload, [part], ABSENT)
-    with pytest.raises(ConditionFailed):
-        uploads.complete("k", upload, [part], Match(Version("0x1")))
-    conditions: tuple[Condition, ...] = (ANY, Match(store.head("k").version))
-    for condition in conditions:
-        with pytest.raises(UploadNotFound):
-            uploads.complete("k", upload, [part], condition)
+    with pytest.raises(UploadNotFound):
+        uploads.complete("k", upload, [part])
     assert store.head("k").size == PART_SIZE
 
 
@@ -293,7 +293,7 @@ def test_the_last_sending_of_a_part_counts(store: AzureStore) -> None:
     changed, (begun,) = uploads.changed_at("k", upload), uploads.iter_unfinished()
     assert changed is not None
     assert changed > begun.started_at
-    uploads.complete("k", upload, [second], ANY)
+    uploads.complete("k", upload, [second])
     assert store.get("k") == b"again"
 
 

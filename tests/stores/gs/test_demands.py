@@ -83,7 +83,7 @@ def test_each_way_of_writing_and_reading_meets_the_demand(
         upload = uploads.start("parts")
         part = uploads.put_part("parts", upload, 1, b"5", crc32c=crc32c(b"5"))
         assert [each.number for each in uploads.parts("parts", upload)] == [1]
-        uploads.complete("parts", upload, [part], ANY)
+        uploads.complete("parts", upload, [part])
         uploads.abort("parts", uploads.start("parts"))
         store.put("small", b"3", ANY, Attributes("text/csv", {"a": "b"}, "gzip"))
         store.copy("small", "copied")

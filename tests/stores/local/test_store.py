@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import pytest
 
@@ -36,6 +36,7 @@ from lakecli.stores.contract import (
     ConditionFailed,
     Match,
     ObjectNotFound,
+    exists,
 )
 from lakecli.stores.local import directory, files
 from lakecli.stores.local.files import FEW
@@ -466,7 +467,7 @@ def test_content_is_durable_before_names_and_names_before_success(
     batch = store.batch()
     batch.put_new("data/00/b1", b"1")
     batch.flush()
-    assert events == ["write", "sync_file", "rename", "link", "sync_names"]
+    assert events == ["write", "sync_file", "link", "sync_names"]
     events.clear()
     batch.put_new("data/01/b1", b"1")  # in a new directory, which is moved as a whole
     batch.flush()
@@ -986,6 +987,56 @@ def test_a_condition_is_checked_again_once_the_body_is_written(
     assert leftovers(tmp_path) == []
 
 
+def test_a_batch_does_not_replace_the_directory_of_an_unfinished_write(
+    store: DirectoryStore,
+) -> None:
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            batch = store.batch()
+            batch.put_new("data/ab/small", b"small")
+            batch.flush()
+            return super().read(size)
+
+    store.put("data/ab/large", Slow(b"large"), ANY)
+    assert store.get("data/ab/large") == b"large"
+    assert store.get("data/ab/small") == b"small"
+
+
+@pytest.mark.parametrize("read", [lambda file: file.read(1), lambda file: file.read()])
+def test_a_disk_that_fails_while_an_object_is_read_is_an_error_of_ours(
+    read: Callable[[BinaryIO], bytes],
+) -> None:
+    memory = Path("/proc/self/mem")  # its first page cannot be read
+    if not memory.exists():
+        pytest.skip("only Linux has this file")
+    with (
+        DirectoryStore("/proc/self").open("mem") as opened,
+        pytest.raises(Unreachable, match="input/output error: mem in"),
+    ):
+        read(opened)
+
+
+def test_an_object_that_is_changed_while_it_is_streamed_does_not_match(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    store.put("k", bytes(1 << 20), ANY)
+    with store.open("k", matching=store.head("k").version) as opened:
+        assert opened.read(1 << 19) == bytes(1 << 19)
+        (tmp_path / "k").write_bytes(b"1" * (1 << 20))
+        with pytest.raises(ConditionFailed):
+            opened.read(1 << 19)
+
+
+def test_a_stream_that_does_not_wait_is_not_cut_off(store: DirectoryStore) -> None:
+    class Waiting(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(size) or cast("bytes", None)
+
+    with pytest.raises(Unreachable, match="non-blocking"):
+        store.put("k", Waiting(b"beginning"), ANY)
+    assert not exists(store, "k")
+
+
 def test_opening_a_directory_makes_none(tmp_path: Path) -> None:
     parent = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -1066,6 +1117,12 @@ def test_times_are_those_of_the_clock_of_the_store(tmp_path: Path) -> None:
     assert (tmp_path / "k").stat().st_mtime_ns == now + 1
     store.put("k", b"2", ANY)
     assert (tmp_path / "k").stat().st_mtime_ns == now + 2
+
+
+@pytest.mark.parametrize(("seconds", "year"), [(10**12, 9987), (-(10**12), 5)])
+def test_a_file_may_have_any_time(seconds: int, year: int) -> None:
+    status = os.stat_result(range(10), {"st_mtime_ns": seconds * 10**9})
+    assert files.info_of("k", status).modified_at.year == year
 
 
 def test_a_link_in_the_place_of_an_object_is_not_renewed(

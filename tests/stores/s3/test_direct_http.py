@@ -355,7 +355,7 @@ def test_what_follows_an_answer_that_is_none_yet_is_not_the_next_one() -> None:
 
 
 def test_a_limited_number_of_connections_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(direct_http, "_IDLE", 1)
+    monkeypatch.setattr(direct_http, "CONNECTIONS", 1)
     at_once = threading.Barrier(2)
 
     def serve(stream: socket.socket) -> None:
