@@ -240,17 +240,16 @@ class Fetching:
         if is_read or not is_ref_name(kind, name):
             return
         ref = find_ref(self._repository.store, kind, name)
-        self._read.add((kind, name))
-        if ref is None:
-            if (kind, name) == self._default:
-                self._make_default()
-            return
-        packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
-        if ref.commit_id is not None and not self._has(ref.commit_id):
-            read = read_named_packs(self._repository.store, packs[:1])
-            self._report(unpack(self._repository, read).damaged)
-            self._fetch_commit(ref.commit_id)
-        self._keep([ref])
+        if ref is not None:
+            packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
+            if ref.commit_id is not None and not self._has(ref.commit_id):
+                read = read_named_packs(self._repository.store, packs[:1])
+                self._report(unpack(self._repository, read).damaged)
+                self._fetch_commit(ref.commit_id)
+            self._keep([ref])
+        elif (kind, name) == self._default:
+            self._make_default()
+        self._read.add((kind, name))  # only now: after an error, the ref is read again
 
     def _list_refs(self, kinds: set[RefKind]) -> None:
         if not (kinds := kinds - self._listed):
