@@ -21,7 +21,7 @@ from functools import partial
 from hashlib import file_digest
 from itertools import filterfalse
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, BinaryIO, Final, NamedTuple, Self, cast
 
 from blake3 import blake3
 
@@ -34,9 +34,10 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
-from lakecli.repository.transfer.walk import LinkPolicy, walk
+from lakecli.repository.transfer.ingest import verified
+from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, walk
 from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, size_of
-from lakecli.stores.streams import batches
+from lakecli.stores.streams import PieceReader, batches
 
 _PIECE: Final = 4 << 20
 _BATCH: Final = 4_096
@@ -394,9 +395,12 @@ def _digest_of_file(path: bytes) -> str | None:
 
 def _upload(repository: Repository, key: str, copy: Copy) -> bool:
     """Write an object from a copy and read it back; return whether it is correct."""
+    digest = data_digest(key)
+    assert digest is not None
     try:
         with copy.open() as source:
-            repository.store.put(key, source, ANY)
-    except OSError:
-        return False  # the file was deleted since
+            body = PieceReader(verified(source, digest))
+            repository.store.put(key, cast("BinaryIO", body), ANY)
+    except (OSError, FileChanged):
+        return False  # the file was deleted or written to since
     return check_object(repository.store, key).what is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from lakecli.kv.bucket import PackedStore, Tracked, TrackingStore
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.packs import list_packs, write_pack
-from lakecli.repository import branch, tag
+from lakecli.repository import branch, stored_objects, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.stored_objects import Repaired
 from lakecli.repository.upload import UploadOptions
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Forty files, old enough that their digests are remembered."""
-    import os
-
     root = tmp_path / "source"
     root.mkdir()
     for number in range(40):
@@ -115,6 +114,24 @@ def test_lost_data_is_restored_from_a_directory(
     assert (lost, counts.checked.findings) == ([], 0)
     assert broken.read_text() == "contents 7"
     assert sound(repository)
+
+
+def test_a_copy_that_changes_while_it_is_read_is_not_uploaded(
+    repository: Repository, history: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = data_of(repository, history, b"d/07.txt")
+    lost.unlink()
+    upload = stored_objects._upload
+
+    def changed_first(*arguments: Any) -> bool:
+        (source / "07.txt").write_text("CONTENTS 7")
+        return upload(*arguments)
+
+    monkeypatch.setattr(stored_objects, "_upload", changed_first)
+    _, repaired, told, _ = heal(repository, places=[str(source)])
+    assert repaired == []
+    assert [each.kind for each in told] == ["data"]
+    assert not lost.exists()
 
 
 def test_lost_data_is_restored_from_the_uploaded_files(tmp_path: Path, source: Path) -> None:

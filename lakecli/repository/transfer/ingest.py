@@ -410,7 +410,7 @@ class Ingest:
             self._progress.advance(size=size)
         else:
             file.seek(0)
-            self.known(_verified(file, digest), digest, size)
+            self.known(verified(file, digest), digest, size)
         return Ingested(digest, size)
 
     def has(self, digest: str, size: int) -> bool:
@@ -510,7 +510,7 @@ def _pieces_of(source: BinaryIO) -> Iterator[bytes | memoryview]:
         yield piece
 
 
-def _verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
+def verified(file: BinaryIO, digest: str) -> Iterator[bytes]:
     """Yield the pieces of a file.
 
     Raises:
