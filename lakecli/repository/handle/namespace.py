@@ -259,6 +259,9 @@ def _not_created(store: ObjectStore, key: str) -> Unreachable:
 def restore(store: ObjectStore, record: RepositoryRecord) -> None:
     """Write ``repository.json`` again if it is missing or damaged.
 
+    If the namespace was taken over from lakeFS, the refs dump of the take-over is not known any
+    more. So garbage collection refuses to run.
+
     Raises:
         NamespaceTaken: another repository owns the namespace.
     """
@@ -270,7 +273,8 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
         raise _taken(store, f"repository {owner}")
     if owner is None:
         needs = [POLICY_NEED] if exists(store, layout.POLICY) else []
-        body = _document(record, {"needs_write": needs})
+        origin = {"origin": {"system": LAKEFS}} if record.is_from_lakefs else {}
+        body = _document(record, {"needs_write": needs, **origin})
         store.put(layout.REPOSITORY, body, stores.ANY, stores.JSON)
 
 
