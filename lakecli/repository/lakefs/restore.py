@@ -225,12 +225,11 @@ def _claim(
     try:
         made_at = kept_dumps.lakefs_made_at(store, manifest)
         times = kept_dumps.recorded_times(made_at, lake.runtime.now())
-        namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
+        return namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
     except PermissionDenied:
         with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
             lakes.delete_intention(txn, record)
         raise
-    return record
 
 
 def restore_refs(repository: Repository, manifest: dumps.RefsManifest) -> Restored:
