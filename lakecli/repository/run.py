@@ -171,6 +171,9 @@ def running(
     given["branch"] = options.branch or f"run-{run_id[:12]}"
     given["message"] = options.message or f"Run {run_id}"
     run = JobRun(id=run_id, began=runtime.now(), **given)
+    with repository.lake.kv.read() as txn:
+        # Before the row exists: if the run is killed, the branch of its row is deleted.
+        branches.check_free(repository.refs(txn), run.branch)
     with _locked(own, run, is_new=True) as (run, lock):
         opened = OpenRun(own, run, lock)
         opened.set()
@@ -277,7 +280,8 @@ def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
         yield
     except BaseException as error:
         if opened.run.keep == Keep.NEVER:
-            _discard(repository, opened.run)
+            with suppress(LakeError):  # the next run tries again
+                _discard(repository, opened.run)
         else:
             opened.set(failure=str(error) or type(error).__name__)
             if isinstance(error, LakeError) and error.hint is None:
