@@ -87,11 +87,11 @@ def rm_trees(
         if absent:
             raise _not_there(repository, branch, absent)
     count = 0
-    done: list[bytes] = []
+    done: set[bytes] = set()
     for path in sorted(set(paths)):
-        if any(path.startswith(as_directory(each)) for each in done):
+        if any(path[:end] in done for end in range(len(path) + 1)):
             continue  # it is below another path
-        done.append(path)
+        done.add(as_directory(path))
         with open_view(repository, branch) as view:
             for batch in batches_of(view, path):
                 count += remove_unchanged(stager, view, branch, batch, "rm")
