@@ -295,8 +295,9 @@ class Fetching:
         if not self._has(commit_id):
             self._fetch_packs()
         if not self._has(commit_id):
-            # A store may list a pack late, but the refs name the pack.
-            self._report(take_new_packs(self._repository, named=self._named).damaged)
+            # A store may list a pack late, but the refs name the pack. See also `take_packs`.
+            read = take_new_packs(self._repository, named=self._named, all_packs=True)
+            self._report(read.damaged)
 
     def _fetch_packs(self) -> None:
         if not self._has_all_packs:

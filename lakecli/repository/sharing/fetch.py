@@ -191,7 +191,8 @@ def take_packs(
     skips the packs of lost races. If they are many or lack a commit, the packs are listed and all
     new packs are read, the largest first. If commits are still missing, because a store may list a
     pack late, the packs that the refs name are read by key. They are not read by key earlier: most
-    of them were merged into larger packs long ago. A damaged pack is left out and reported.
+    of them were merged into larger packs long ago. Replaced packs are then read, too, since a pack
+    may falsely claim to replace them. A damaged pack is left out and reported.
     """
     unpacked = Unpacked()
     if not (lacking := _lacking(repository, refs)):
@@ -207,15 +208,17 @@ def take_packs(
     with repository.lake.kv.read() as txn:
         absent = [ref for ref in lacking if not unpacked.has(txn, repository, ref.commit_id)]
         late = {move.pack for ref in absent for move in ref.moves if move.pack}
-    if not late:
+    if not absent:
         return unpacked
-    return _add(unpacked, take_new_packs(repository, named=late, progress=progress))
+    again = take_new_packs(repository, named=late, all_packs=True, progress=progress)
+    return _add(unpacked, again)
 
 
 def take_new_packs(
     repository: Repository,
     *,
     named: Collection[PackId] = (),
+    all_packs: bool = False,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
@@ -223,12 +226,14 @@ def take_new_packs(
 
     Args:
         named: packs that are read even if a stale listing lacks them.
+        all_packs: also read packs that another pack claims to replace.
         until: a commit; after it was read, no further pack is read.
         progress: counts the commits that were read.
     """
     with repository.lake.kv.read() as txn:
-        known = set(PackedStore(txn, repository.key).known_packs())
-    read = read_new_packs(repository.store, known, also=named)
+        packed = PackedStore(txn, repository.key)
+        known = set(packed.live_packs() if all_packs else packed.known_packs())
+    read = read_new_packs(repository.store, known, also=named, all_packs=all_packs)
     return unpack(repository, read, until=until, progress=progress)
 
 

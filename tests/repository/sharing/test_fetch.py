@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,12 +14,15 @@ from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, NotFound
 from lakecli.kv.bucket import ReflogStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.packs import write_pack
+from lakecli.remote.packs import list_packs, write_pack
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.journal.bucket_state import find_fetched
 from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
 from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
 from lakecli.repository.undo.undo import undo
@@ -242,6 +246,24 @@ def test_a_pack_that_is_listed_late_is_found_by_the_move_that_names_it(
     late.hide_all()
     assert changes(two) == [("main", Change.NEW)]
     assert position(two) == made.id
+
+
+def test_a_pack_that_falsely_claims_to_replace_others_hides_no_commit(
+    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    for path in (b"a", b"b", b"c"):
+        make_commit(one, path)
+        share(one, "main")
+    large = initial_commit(START)._replace(message=os.urandom(1 << 15).hex())
+    forged = large._replace(id=large.compute_id())
+    write_pack(bucket, [forged], replaces=[info.id for info in list_packs(bucket)])
+    monkeypatch.setattr("lakecli.repository.sharing.fetch.MAX_NAMED", 0)
+    assert changes(two) == [("main", Change.NEW)]
+    assert position(two) == position(one)
+    reader = open_remote(two.lake.home, two.lake.runtime, two.record.storage_namespace)
+    with reader, log(reader, "main", LogOptions()) as found:
+        assert len(list(found)) == 4
 
 
 @pytest.mark.parametrize("hides_all", [False, True])
