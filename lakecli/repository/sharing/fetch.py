@@ -13,6 +13,7 @@ commits. The next fetch reads these packs again.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import DamagedHistory, RefStore, get_commit, get_parent
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
@@ -122,7 +123,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back, packs)
-        updated = _track(txn, repository, remote, unpacked, went_back)
+        updated = _track(txn, repository, remote, went_back)
         bucket_state.put_fetched(txn, repository, fetched)
     if went_back:
         bucket_state.notify_rollback(repository, went_back)
@@ -154,32 +155,55 @@ def _accept(
     return {(each.kind, each.name): each for each in seen}
 
 
+@dataclass(slots=True)
 class Unpacked:
     """The result of reading packs into the local store.
 
     Attributes:
         packs: the number of packs that were read.
         commits: the number of commits that were new in this clone.
-        incomplete: commits of this clone that cannot be used, since an ancestor is missing.
         damaged: packs, and records of packs, that were left out because they are damaged.
     """
 
-    def __init__(self) -> None:
-        self.packs = self.commits = 0
-        self.incomplete: set[CommitId] = set()
-        self.damaged: list[InvalidRecord] = []
+    packs: int = 0
+    commits: int = 0
+    damaged: list[InvalidRecord] = field(default_factory=list)
 
-    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
-        """Return whether this clone has a commit with its complete history.
 
-        Args:
-            commit_id: the commit; ``None``, for a deleted ref, counts as complete.
-        """
-        if commit_id is None:
-            return True
-        if commit_id in self.incomplete:  # its ancestors may have come with a later pack
-            return PackedStore(txn, repository.key).find_pack(commit_id) is not None
-        return repository.refs(txn).find_commit(commit_id) is not None
+def is_whole(txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
+    """Return whether this clone has a commit with its complete history.
+
+    Args:
+        commit_id: the commit; ``None``, for a deleted ref, counts as complete.
+    """
+    try:
+        if commit_id is not None:
+            unpacked_commits(txn, repository, commit_id)
+    except DamagedHistory:
+        return False
+    return True
+
+
+def unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
+    """Return the commits that `head` reaches and that are in no pack, in no particular order.
+
+    The search ends at packed commits: their ancestors are in packs, too.
+
+    Raises:
+        DamagedHistory: a commit is missing here.
+    """
+    refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
+    if packed.find_pack(head) is not None:
+        return []
+    found = {head: get_commit(refs, head)}
+    frontier = [found[head]]
+    while frontier:
+        commit = frontier.pop()
+        for parent in commit.parents:
+            if parent not in found and packed.find_pack(parent) is None:
+                found[parent] = get_parent(refs, commit, parent)
+                frontier.append(found[parent])
+    return list(found.values())
 
 
 def take_packs(
@@ -206,7 +230,7 @@ def take_packs(
             return unpacked
     unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
     with repository.lake.kv.read() as txn:
-        absent = [ref for ref in lacking if not unpacked.has(txn, repository, ref.commit_id)]
+        absent = [ref for ref in lacking if not is_whole(txn, repository, ref.commit_id)]
         late = {move.pack for ref in absent for move in ref.moves if move.pack}
     if not absent:
         return unpacked
@@ -256,7 +280,6 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
 def _add(before: Unpacked, after: Unpacked) -> Unpacked:
     after.packs += before.packs
     after.commits += before.commits
-    after.incomplete |= before.incomplete
     after.damaged = list(dict.fromkeys([*before.damaged, *after.damaged]))
     return after
 
@@ -302,7 +325,7 @@ def unpack(
         if until in ids:
             break
     if waiting:
-        unpacked.incomplete = _note_complete(repository, waiting)
+        _note_complete(repository, waiting)
     return unpacked
 
 
@@ -339,8 +362,8 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
             packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
 
 
-def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> set[CommitId]:
-    """Record packs whose missing parents have arrived; return the commits of the other packs."""
+def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> None:
+    """Record packs whose missing parents have arrived."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -356,14 +379,12 @@ def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> s
         }:
             incomplete |= more
     _note_known(repository, [pack for pack in waiting if pack.id not in incomplete])
-    return {each for pack in waiting if pack.id in incomplete for each in pack.commit_ids}
 
 
 def _track(
     txn: WriteTransaction,
     repository: Repository,
     remote: "RefsInBucket",
-    unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Record the commits of the bucket's refs, create new tags, and return what changed."""
@@ -379,7 +400,7 @@ def _track(
         if found is not None and found.sequence > ref.sequence:
             continue  # another process has fetched since
         before = None if found is None else found.commit_id
-        if not unpacked.has(txn, repository, ref.commit_id):
+        if not is_whole(txn, repository, ref.commit_id):
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE))
             continue
         tracking.track(txn, repository, ref)

@@ -298,6 +298,9 @@ def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
     assert ("other", Change.INCOMPLETE) in changes(
         two
     )  # and not considered complete at the next fetch
+    packs |= {info.key for info in bucket.list(layout.COMMITS)}
+    kept |= {key: bucket.bucket.objects.pop(f"ns/{key}") for key in packs - kept.keys()}
+    assert ("other", Change.INCOMPLETE) in changes(two)  # nor if no pack is there any more
     bucket.bucket.objects.update({f"ns/{key}": value for key, value in kept.items()})
     late.hidden = set()
     assert changes(two) == [("other", Change.NEW)]

@@ -16,7 +16,7 @@ from lakecli.remote.packs import Pack
 from lakecli.repository.commit_attempts import describe_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.sharing.fetch import unpack
+from lakecli.repository.sharing.fetch import is_whole, unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -96,12 +96,12 @@ def test_a_known_commit_has_its_whole_history(
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
         new = [pack for pack in shown.values() if pack.id not in known]
-        unpacked = unpack(repository, new)
+        unpack(repository, new)
         complete = whole(commits, available)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             noted = {each.id for each in commits if packed.find_pack(each.id) is not None}
-            here = {each.id for each in commits if unpacked.has(txn, repository, each.id)}
+            here = {each.id for each in commits if is_whole(txn, repository, each.id)}
         # No commit counts as known without its ancestors.
         assert here <= complete
         assert noted <= complete
