@@ -32,6 +32,7 @@ from lakecli.repository.journal import bucket_state, hooks, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
 from lakecli.repository.sharing.fetch import find_gone_back, unpacked_commits
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
+from lakecli.stores.capabilities import store_time
 from lakecli.stores.contract import exists
 
 TRUSTED_SHARE: Final = 0.5
@@ -240,7 +241,9 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
     if collection.phase is not Phase.IDLE:
         return None
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
-    oldest = repository.lake.runtime.now() - trusted_for
+    now = repository.lake.runtime.now()
+    # If this machine's clock is behind, the bucket may have collected data that seems young here.
+    oldest = max(now, store_time(repository.store) or now) - trusted_for
     with repository.lake.kv.read() as txn:
         last = bucket_state.find_rollback(txn, repository)
     return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
