@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import GcGuard, Gone, claim_trees
 from lakecli.repository.handle.lake import Lake, iter_repositories
+from lakecli.repository.handle.namespace import origin_of
 from lakecli.repository.lakefs.dump import (
     BadDump,
     LeftOut,
@@ -39,6 +40,7 @@ from lakecli.repository.lakefs.dump import (
     parse_manifest,
     read_dump,
 )
+from lakecli.repository.lakefs.kept_dumps import find_take_over
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
@@ -445,6 +447,19 @@ def test_a_second_take_over_on_one_machine_does_not_lose_the_first_one(
             range_entries=16,
         )
         assert made.repository.record.uuid == claim["uuid"]
+
+
+def test_a_take_over_is_dated_by_the_clock_of_the_bucket(
+    lake: Lake, foreign: Path, manifest: RefsManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another clock, garbage collection would take the namespace for a copy."""
+    there = lake.runtime.now() + timedelta(days=3, microseconds=5)
+    monkeypatch.setattr("lakecli.repository.lakefs.restore.store_time", lambda _: there)
+    made = clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    origin = origin_of(made.repository.store)
+    assert origin is not None
+    assert origin["recorded_at"] == there.isoformat()
+    assert find_take_over(made.repository.store) is not None
 
 
 def test_a_take_over_that_is_not_permitted_leaves_the_namespace_to_borrow(
