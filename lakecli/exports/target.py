@@ -14,12 +14,8 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.reading.contents import digest_of
-from lakecli.repository.transfer.destination import (
-    Destination,
-    FileComparison,
-    UnsafeName,
-    is_marker,
-)
+from lakecli.repository.transfer.destination import Destination, UnsafeName, is_marker
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores import contract
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.streams import PieceReader
@@ -130,12 +126,12 @@ class DirectoryTarget:
         self._destination = Destination(root)
         self._check = check
 
-    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> PathAction:
         """Compare a file with its object, by the BLAKE3 if it is known, else by size and time."""
         del found
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
-            return FileComparison.MISSING
+            return PathAction.NEW
         return self._compare(item.name, item.entry)
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
@@ -164,9 +160,9 @@ class DirectoryTarget:
             state = self._compare(item.name, item.old)
         except UnsafeName:
             return False  # no file can have the name here
-        if state is FileComparison.DIFFERENT:
+        if state is PathAction.CHANGED:
             raise Changed
-        return state is FileComparison.SAME
+        return state is PathAction.UNCHANGED
 
     def delete(self, item: ExportItem) -> None:
         """Delete a file, and then the parent directories that became empty."""
@@ -176,7 +172,7 @@ class DirectoryTarget:
         """Close the directory."""
         self._destination.close()
 
-    def _compare(self, name: bytes, entry: Entry) -> FileComparison:
+    def _compare(self, name: bytes, entry: Entry) -> PathAction:
         return self._destination.state_of(
             name,
             size=entry.size,
@@ -223,18 +219,18 @@ class BucketTarget:
         except (NotFound, Refused, UsageError):
             return set()
 
-    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> PathAction:
         """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
-            return FileComparison.MISSING
+            return PathAction.NEW
         if found.size != item.entry.size:
-            return FileComparison.DIFFERENT
+            return PathAction.CHANGED
         try:
             carried = self.store.head(found.key).metadata.get(IDENTITY)
         except contract.ObjectNotFound:
-            return FileComparison.MISSING
-        return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
+            return PathAction.NEW
+        return PathAction.UNCHANGED if carried == item.identity else PathAction.CHANGED
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
         """Upload an object: verify a small one before the upload, a large one during the upload.
