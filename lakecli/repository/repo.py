@@ -59,7 +59,12 @@ def create(
     region = runtime.prepare_namespace(uri)
     store = runtime.open_store(uri, region)
     _check_nothing_below(store)
-    record = namespace.claim(store, record)
+    try:
+        record = namespace.claim(store, record)
+    except namespace.NamespaceTaken:
+        with lake.kv.write() as txn:  # so that a namespace of lakeFS can be borrowed
+            lakes.delete_intention(txn, record)
+        raise
     lake.runtime.on_step("register")
     return _register(lake, record._replace(region=region))
 

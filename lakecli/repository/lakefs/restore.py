@@ -228,8 +228,8 @@ def _claim(
         now = store_time(store) or lake.runtime.now()
         times = kept_dumps.recorded_times(made_at, now)
         return namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
-    except PermissionDenied:
-        with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
+    except (PermissionDenied, namespace.NamespaceTaken):
+        with lake.kv.write() as txn:  # nothing was claimed: borrow the namespace, or clone it
             lakes.delete_intention(txn, record)
         raise
 

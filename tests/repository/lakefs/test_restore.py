@@ -12,6 +12,7 @@ import pytest
 
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import RefKind
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
     AlreadyExists,
@@ -27,12 +28,13 @@ from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
+from lakecli.repository.clone import clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import GcGuard, Gone, claim_trees
 from lakecli.repository.handle.lake import Lake, iter_repositories
-from lakecli.repository.handle.namespace import origin_of
+from lakecli.repository.handle.namespace import NamespaceTaken, origin_of
 from lakecli.repository.lakefs.dump import (
     BadDump,
     LeftOut,
@@ -49,7 +51,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import refs_dump, write_dump
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
-from tests.support.clones import synced
+from tests.support.clones import machine, synced
 from tests.support.lakefs_files import log_children_first
 from tests.support.lakes import Numbered, open_lake, stage
 
@@ -447,6 +449,34 @@ def test_a_second_take_over_on_one_machine_does_not_lose_the_first_one(
             range_entries=16,
         )
         assert made.repository.record.uuid == claim["uuid"]
+
+
+def test_a_namespace_is_borrowed_after_a_creation_that_lakefs_refused(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    with pytest.raises(NamespaceTaken, match="belongs to a lakeFS repository"):
+        repo.create(lake, "x", str(foreign))
+    made = clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
+    assert made.repository.record.is_borrowed
+
+
+def test_a_namespace_is_cloned_after_a_take_over_that_another_machine_won(
+    lake: Lake, tmp_path: Path, foreign: Path, manifest: RefsManifest
+) -> None:
+    pending = ["claim"]
+
+    def on_step(name: str) -> None:
+        if name in pending:
+            pending.clear()
+            with machine(tmp_path, "faster") as faster:
+                clone_from_lakefs(
+                    faster, str(foreign), "x", manifest, take_over=True, range_entries=16
+                )
+
+    lake.runtime = lake.runtime._replace(on_step=on_step)
+    with pytest.raises(NamespaceTaken):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    assert clone_known(lake, str(foreign), "x", take_over=False, progress=NO_PROGRESS) is not None
 
 
 def test_a_take_over_is_dated_by_the_clock_of_the_bucket(
