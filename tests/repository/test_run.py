@@ -113,6 +113,23 @@ def test_a_branch_that_cannot_be_removed_does_not_hide_why_the_job_failed(
     assert branches_of(shared) == ["main"]
 
 
+@pytest.mark.parametrize("renames", [False, True])
+def test_a_run_ends_with_its_branch(shared: Repository, *, renames: bool) -> None:
+    """Later, somebody makes a branch of the same name, which is not that of the run."""
+    with pytest.raises(CheckFailed):
+        run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
+    if renames:
+        branch.rename(shared, "nightly", "kept")
+    else:
+        branch.delete(shared, "nightly")
+    branch.create(shared, "nightly", source="main")
+    assert list(iter_runs(shared)) == []
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
+    pushed = {each.name for each in push_all(shared, PushOptions(WHO)).pushed}
+    assert pushed == {"main", "nightly"} | ({"kept"} if renames else set())
+
+
 def test_no_new_data_is_a_success(shared: Repository) -> None:
     before = here(shared)
     with running(shared, MAIN) as job:
