@@ -13,7 +13,7 @@ handle shows one state of each ref.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -308,7 +308,7 @@ class Fetching:
         with self._repository.lake.kv.read() as txn:
             return self._repository.refs(txn).find_commit(commit_id) is not None
 
-    def _report(self, damaged: Sequence[InvalidRecord]) -> None:
+    def _report(self, damaged: Iterable[InvalidRecord]) -> None:
         hint = "examine and repair it from a clone: `fsck REPOSITORY --repair`"
         notify(self._repository, damaged, hint=hint)
 

@@ -132,7 +132,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
 
 
-def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: str = "") -> None:
+def notify(repository: Repository, damaged: Iterable[InvalidRecord], *, hint: str = "") -> None:
     """Add a notice for each malformed object that was left out."""
     repair = f"examine and repair it: `fsck --repair {repository.uri}`"
     hint = hint or f"what this clone knew of it is kept; {repair}"
@@ -162,12 +162,12 @@ class Unpacked:
     Attributes:
         packs: the number of packs that were read.
         commits: the number of commits that were new in this clone.
-        damaged: packs, and records of packs, that were left out because they are damaged.
+        damaged: packs and records of packs that were left out because they are damaged, each once.
     """
 
     packs: int = 0
     commits: int = 0
-    damaged: list[InvalidRecord] = field(default_factory=list)
+    damaged: dict[InvalidRecord, None] = field(default_factory=dict)
 
 
 def is_whole(txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
@@ -225,21 +225,21 @@ def take_packs(
         packed = PackedStore(txn, repository.key)
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
     if len(named) <= MAX_NAMED:
-        unpacked = unpack(repository, read_named_packs(repository.store, named), progress=progress)
+        unpack(repository, read_named_packs(repository.store, named), unpacked, progress=progress)
         if not (lacking := _lacking(repository, lacking)):
             return unpacked
-    unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
+    take_new_packs(repository, unpacked, progress=progress)
     with repository.lake.kv.read() as txn:
         absent = [ref for ref in lacking if not is_whole(txn, repository, ref.commit_id)]
         late = {move.pack for ref in absent for move in ref.moves if move.pack}
-    if not absent:
-        return unpacked
-    again = take_new_packs(repository, named=late, all_packs=True, progress=progress)
-    return _add(unpacked, again)
+    if absent:
+        take_new_packs(repository, unpacked, named=late, all_packs=True, progress=progress)
+    return unpacked
 
 
 def take_new_packs(
     repository: Repository,
+    unpacked: Unpacked | None = None,
     *,
     named: Collection[PackId] = (),
     all_packs: bool = False,
@@ -249,6 +249,7 @@ def take_new_packs(
     """List the packs, and read the packs that are new in this clone, the largest first.
 
     Args:
+        unpacked: the result of earlier readings, to which this one is added.
         named: packs that are read even if a stale listing lacks them.
         all_packs: also read packs that another pack claims to replace.
         until: a commit; after it was read, no further pack is read.
@@ -258,7 +259,7 @@ def take_new_packs(
         packed = PackedStore(txn, repository.key)
         known = set(packed.live_packs() if all_packs else packed.known_packs())
     read = read_new_packs(repository.store, known, also=named, all_packs=all_packs)
-    return unpack(repository, read, until=until, progress=progress)
+    return unpack(repository, read, unpacked, until=until, progress=progress)
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -277,13 +278,6 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
             yield move.pack
 
 
-def _add(before: Unpacked, after: Unpacked) -> Unpacked:
-    after.packs += before.packs
-    after.commits += before.commits
-    after.damaged = list(dict.fromkeys([*before.damaged, *after.damaged]))
-    return after
-
-
 class _WaitingPack(NamedTuple):
     """A pack that was read, and the parents of its commits that this clone lacked at that time."""
 
@@ -296,6 +290,7 @@ class _WaitingPack(NamedTuple):
 def unpack(
     repository: Repository,
     packs: Iterable[Pack | InvalidRecord],
+    unpacked: Unpacked | None = None,
     *,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
@@ -304,16 +299,17 @@ def unpack(
 
     Args:
         packs: the packs, which are read while this function iterates; damaged packs are left out.
+        unpacked: the result of earlier readings, to which this one is added.
         until: a commit; the packs after the pack that contains it are not read.
         progress: counts the commits that were written.
     """
-    unpacked, waiting = Unpacked(), list[_WaitingPack]()
+    unpacked, waiting = unpacked or Unpacked(), list[_WaitingPack]()
     for pack in packs:
+        damaged = [pack] if isinstance(pack, InvalidRecord) else pack.bad
+        unpacked.damaged |= dict.fromkeys(damaged)
         if isinstance(pack, InvalidRecord):
-            unpacked.damaged.append(pack)
             continue
         unpacked.packs += 1
-        unpacked.damaged += pack.bad
         unpacked.commits += _write(repository, pack.commits, progress)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)

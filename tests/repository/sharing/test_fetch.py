@@ -24,7 +24,7 @@ from lakecli.repository.journal.tracking import iter_known_moves, put_known_move
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
-from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
+from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position
@@ -67,13 +67,6 @@ def test_fetch_records_when_it_has_read_the_bucket(clones: tuple[Repository, ...
     assert first is not None
     assert second is not None
     assert second.at > first.at
-
-
-def test_what_two_readings_found_is_added_up() -> None:
-    first, second = Unpacked(), Unpacked()
-    first.packs, first.commits, second.packs, second.commits = 1, 2, 4, 8
-    found = _add(first, second)
-    assert (found.packs, found.commits) == (5, 10)
 
 
 def test_fetch_moves_no_local_branch(clones: tuple[Repository, ...]) -> None:
