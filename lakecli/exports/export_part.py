@@ -229,7 +229,8 @@ class _Export:
         self._hands = hands
         self._workers = Workers(job.threads)
         account, check = job.location.account, self._workers.check
-        self.target = open_target(job.destination, job.region, account, check)
+        place = job.destination, job.region, account, check
+        self.target = open_target(*place, dry_run=job.dry_run)
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
         self._in_a_row = 0

@@ -69,15 +69,16 @@ class Changed(Refused):
 
 
 def open_target(
-    uri: str, region: str, account: Account, check: Callable[[], None]
+    uri: str, region: str, account: Account, check: Callable[[], None], *, dry_run: bool = False
 ) -> "DirectoryTarget | BucketTarget":
     """Return the target of an export.
 
     Args:
         check: called often while a file is compared; an error that it raises ends the comparison.
+        dry_run: whether nothing is changed, not even the times of files.
     """
     if is_local(uri):
-        return DirectoryTarget(os.fsencode(parse(uri).path), check)
+        return DirectoryTarget(os.fsencode(parse(uri).path), check, dry_run=dry_run)
     return BucketTarget(open_by_uri(uri, region=region, account=account))
 
 
@@ -121,10 +122,11 @@ class OwnFiles:
 class DirectoryTarget:
     """A directory as the target of an export, on this machine or shared by all machines."""
 
-    def __init__(self, root: bytes, check: Callable[[], None]) -> None:
+    def __init__(self, root: bytes, check: Callable[[], None], *, dry_run: bool) -> None:
         self._root = root
         self._destination = Destination(root)
         self._check = check
+        self._dry_run = dry_run
 
     def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> PathAction:
         """Compare a file with its object, by the BLAKE3 if it is known, else by size and time."""
@@ -179,6 +181,7 @@ class DirectoryTarget:
             digest=digest_of(entry),
             mtime=entry.file_mtime,
             trusts_time=True,
+            sets_time=not self._dry_run,
             check=self._check,
         )
 

@@ -147,6 +147,7 @@ class Destination:
         digest: str | None,
         mtime: int | None = None,
         trusts_time: bool = False,
+        sets_time: bool = True,
         check: Callable[[], None] = lambda: None,
     ) -> PathAction:
         """Compare an existing file with the object that is to be downloaded to its path.
@@ -154,7 +155,8 @@ class Destination:
         The result is what a download would do: new, if there is no file; unchanged, if the file has
         the contents of the object; otherwise changed.
 
-        If the file has the contents of the object, its modification time is set to `mtime`.
+        If the file has the contents of the object, its modification time is set to `mtime`, unless
+        `sets_time` is false.
 
         Args:
             digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. ``None``: the
@@ -187,7 +189,7 @@ class Destination:
                 is_same = is_same and has_digest(descriptor, digest, check)
             if not is_same:
                 return PathAction.CHANGED
-            if mtime is not None and not is_timely:
+            if sets_time and mtime is not None and not is_timely:
                 with suppress(OverflowError, OSError):
                     os.utime(descriptor, (mtime, mtime))
             return PathAction.UNCHANGED
