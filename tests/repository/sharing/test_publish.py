@@ -509,7 +509,7 @@ def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
     collect(bucket, Phase.CONDEMNED, 1)
     later = LocalRepository(repository.lake, repository.record)  # has read no state before
     push(later, "main", options=ME)
-    assert set(gc_protocol.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
+    assert set(gc_protocol.iter_keeps(bucket)) == set(map(layout.sstable_key, trees))
 
 
 @pytest.mark.parametrize(("phase", "reads"), [(None, 2), (Phase.IDLE, 3)])
