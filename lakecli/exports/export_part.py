@@ -24,12 +24,7 @@ from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
-from lakecli.repository.transfer.destination import (
-    ENDS_ALL,
-    FileComparison,
-    ObstructedFile,
-    UnsafeName,
-)
+from lakecli.repository.transfer.destination import ENDS_ALL, ObstructedFile, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
@@ -234,7 +229,8 @@ class _Export:
         self._hands = hands
         self._workers = Workers(job.threads)
         account, check = job.location.account, self._workers.check
-        self.target = open_target(job.destination, job.region, account, check)
+        place = job.destination, job.region, account, check
+        self.target = open_target(*place, dry_run=job.dry_run)
         self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
         self._in_a_row = 0
@@ -373,8 +369,8 @@ class _Export:
         except UnsafeName:
             if not (self._job.dry_run and self._makes_room(item)):
                 raise
-            state = FileComparison.MISSING
-        if state is FileComparison.SAME:
+            state = PathAction.NEW
+        if state is PathAction.UNCHANGED:
             self._hands.progress.advance(size=entry.size)
             with self._lock:
                 outcome.unchanged.add(entry.size)
@@ -384,12 +380,11 @@ class _Export:
         if not self._job.dry_run:
             by_store, is_whole = self._write(item, entry)
         with self._lock:
-            (outcome.new if state is FileComparison.MISSING else outcome.changed).add(entry.size)
+            (outcome.new if state is PathAction.NEW else outcome.changed).add(entry.size)
             outcome.bare += not is_whole
             if by_store:
                 outcome.by_store.add(entry.size)
-        action = PathAction.NEW if state is FileComparison.MISSING else PathAction.CHANGED
-        self._list(action, item.path, entry.size)
+        self._list(state, item.path, entry.size)
 
     def _check(self, item: ExportItem, found: ObjectInfo | None) -> None:
         """Check by a listing that the bucket has the exported object; if not, record a failure."""
@@ -399,7 +394,7 @@ class _Export:
             return
         if suspects:
             is_suspect = found is not None and found.version in suspects
-            if not is_suspect or target.state_of(item, found) is FileComparison.SAME:
+            if not is_suspect or target.state_of(item, found) is PathAction.UNCHANGED:
                 return
         elif found is not None and found.size == entry.size:
             if item.path not in self._twins or self._has_bytes(target, found.key, entry):

@@ -14,12 +14,8 @@ from lakecli.base.model import CLIENT_METADATA_PREFIX, CONTENT_ENCODING, Account
 from lakecli.engine.runner import open_by_uri
 from lakecli.errors import LakeError, NotFound, Refused, Unsupported, UsageError
 from lakecli.repository.reading.contents import digest_of
-from lakecli.repository.transfer.destination import (
-    Destination,
-    FileComparison,
-    UnsafeName,
-    is_marker,
-)
+from lakecli.repository.transfer.destination import Destination, UnsafeName, is_marker
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores import contract
 from lakecli.stores.capabilities import can_copy, copy_across
 from lakecli.stores.streams import PieceReader
@@ -73,15 +69,16 @@ class Changed(Refused):
 
 
 def open_target(
-    uri: str, region: str, account: Account, check: Callable[[], None]
+    uri: str, region: str, account: Account, check: Callable[[], None], *, dry_run: bool = False
 ) -> "DirectoryTarget | BucketTarget":
     """Return the target of an export.
 
     Args:
         check: called often while a file is compared; an error that it raises ends the comparison.
+        dry_run: whether nothing is changed, not even the times of files.
     """
     if is_local(uri):
-        return DirectoryTarget(os.fsencode(parse(uri).path), check)
+        return DirectoryTarget(os.fsencode(parse(uri).path), check, dry_run=dry_run)
     return BucketTarget(open_by_uri(uri, region=region, account=account))
 
 
@@ -125,17 +122,18 @@ class OwnFiles:
 class DirectoryTarget:
     """A directory as the target of an export, on this machine or shared by all machines."""
 
-    def __init__(self, root: bytes, check: Callable[[], None]) -> None:
+    def __init__(self, root: bytes, check: Callable[[], None], *, dry_run: bool) -> None:
         self._root = root
         self._destination = Destination(root)
         self._check = check
+        self._dry_run = dry_run
 
-    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> PathAction:
         """Compare a file with its object, by the BLAKE3 if it is known, else by size and time."""
         del found
         assert item.entry is not None
         if is_marker(item.name, item.entry.size):
-            return FileComparison.MISSING
+            return PathAction.NEW
         return self._compare(item.name, item.entry)
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
@@ -164,9 +162,9 @@ class DirectoryTarget:
             state = self._compare(item.name, item.old)
         except UnsafeName:
             return False  # no file can have the name here
-        if state is FileComparison.DIFFERENT:
+        if state is PathAction.CHANGED:
             raise Changed
-        return state is FileComparison.SAME
+        return state is PathAction.UNCHANGED
 
     def delete(self, item: ExportItem) -> None:
         """Delete a file, and then the parent directories that became empty."""
@@ -176,13 +174,14 @@ class DirectoryTarget:
         """Close the directory."""
         self._destination.close()
 
-    def _compare(self, name: bytes, entry: Entry) -> FileComparison:
+    def _compare(self, name: bytes, entry: Entry) -> PathAction:
         return self._destination.state_of(
             name,
             size=entry.size,
             digest=digest_of(entry),
             mtime=entry.file_mtime,
             trusts_time=True,
+            sets_time=not self._dry_run,
             check=self._check,
         )
 
@@ -223,18 +222,18 @@ class BucketTarget:
         except (NotFound, Refused, UsageError):
             return set()
 
-    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> FileComparison:
+    def state_of(self, item: ExportItem, found: contract.ObjectInfo | None) -> PathAction:
         """Compare an object by size and by the identity in its metadata."""
         assert item.entry is not None
         if found is None:
-            return FileComparison.MISSING
+            return PathAction.NEW
         if found.size != item.entry.size:
-            return FileComparison.DIFFERENT
+            return PathAction.CHANGED
         try:
             carried = self.store.head(found.key).metadata.get(IDENTITY)
         except contract.ObjectNotFound:
-            return FileComparison.MISSING
-        return FileComparison.SAME if carried == item.identity else FileComparison.DIFFERENT
+            return PathAction.NEW
+        return PathAction.UNCHANGED if carried == item.identity else PathAction.CHANGED
 
     def write(self, item: ExportItem, pieces: Iterator[bytes]) -> bool:
         """Upload an object: verify a small one before the upload, a large one during the upload.

@@ -334,11 +334,6 @@ def store_now(store: ObjectStore) -> datetime:
     return store.head(CLOCK_KEY).modified_at
 
 
-def keep_prefix(epoch: int) -> str:
-    """Return the key prefix of an epoch's keeps."""
-    return f"{KEEPS}{epoch}/"
-
-
 def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[str]) -> None:
     """Ask the sweep of an epoch to spare objects; the caller must read the state again afterwards.
 
@@ -349,20 +344,19 @@ def write_keep(store: ObjectStore, epoch: int, keep_id: str, keys: Collection[st
     for number, some in enumerate(batches(sorted(keys), _KEYS_OF_A_KEEP)):
         body = "".join(f"{key}\n" for key in some).encode("ascii")
         name = f"{keep_id}-{number}" if number else keep_id
-        store.put(keep_prefix(epoch) + name, body, contract.ANY)
+        store.put(f"{KEEPS}{epoch}/{name}", body, contract.ANY)
 
 
-def iter_keeps(store: ObjectStore, epoch: int | None = None) -> Iterator[str]:
+def iter_keeps(store: ObjectStore) -> Iterator[str]:
     """Yield the keys that a sweep must spare; a key may be yielded more than once.
 
-    Args:
-        epoch: the epoch of the keeps; ``None`` for all epochs. A sweep reads the keeps of all
-            epochs, so that a wrong epoch in the state cannot make it miss a keep.
+    The keeps of all epochs are read, so that a wrong epoch in the state cannot make a sweep miss a
+    keep.
 
     Raises:
         IntegrityError: a list exceeds the size limit, so the keys to spare are not known.
     """
-    for info in store.list(KEEPS if epoch is None else keep_prefix(epoch)):
+    for info in store.list(KEEPS):
         if info.size > layout.MAX_KEEP_SIZE:
             limit = f"a list of keys to spare has at most {layout.MAX_KEEP_SIZE}"
             delete = "delete that object if nobody needs what it lists"

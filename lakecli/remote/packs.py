@@ -119,7 +119,11 @@ def read_pack(store: ObjectStore, pack_id: PackId) -> Pack:
 
 
 def read_new_packs(
-    store: ObjectStore, known: Collection[PackId], *, also: Collection[PackId] = ()
+    store: ObjectStore,
+    known: Collection[PackId],
+    *,
+    also: Collection[PackId] = (),
+    all_packs: bool = False,
 ) -> Iterator[Pack | InvalidRecord]:
     """Yield packs not in `known`, largest first; skip packs that an already yielded pack replaces.
 
@@ -129,8 +133,9 @@ def read_new_packs(
     Args:
         also: IDs of packs that the moves of refs name. These packs are read even if a stale listing
             lacks them, and skipped if another pack replaced them.
+        all_packs: yield replaced packs, too: a pack only claims which packs it replaces.
     """
-    return map(_reported, _read_listed(store, set(known), also=also))
+    return map(_reported, _read_listed(store, set(known), also=also, all_packs=all_packs))
 
 
 def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:

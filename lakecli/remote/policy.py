@@ -179,7 +179,7 @@ def find_policy(store: ObjectStore, number: int) -> PolicyRecord | None:
 def _find(store: ObjectStore, key: str) -> PolicyRecord | None:
     try:
         return _parse(key, _get(store, key))
-    except NotOurs:
+    except (NotOurs, contract.TooLarge):
         return None
 
 

@@ -168,7 +168,7 @@ def find_move(store: ObjectStore, ref: RemoteRef, sequence: int) -> RecordedMove
     if moves and sequence < moves[-1].sequence:
         try:
             moves = _read_chunk(store, ref, sequence)
-        except NotOurs:
+        except (NotOurs, contract.TooLarge):
             return None
     return next((move for move in moves if move.sequence == sequence), None)
 

@@ -23,7 +23,7 @@ from lakecli.repository.handle import lake as lakes
 from lakecli.repository.handle.namespace import describe_there, hint_to_take_over, owner_of
 from lakecli.repository.journal import bucket_state, operation_log, tracking
 from lakecli.repository.sharing import fetch
-from lakecli.repository.sharing.fetch import Change, RefsInBucket, RefUpdate, Unpacked, notify
+from lakecli.repository.sharing.fetch import Change, RefsInBucket, RefUpdate, notify
 from lakecli.stores.uri import normalise
 
 
@@ -86,7 +86,7 @@ def clone_counted(
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         _check_new(txn, record)
-        made, left_out = _register(txn, repository, remote, unpacked)
+        made, left_out = _register(txn, repository, remote)
         bucket_state.put_fetched(txn, repository, fetched)
     branches = sum(isinstance(each, Branch) for each in made)
     damaged = (*remote.damaged, *unpacked.damaged)
@@ -148,7 +148,7 @@ def _check_new(txn: ReadTransaction, record: RepositoryRecord) -> None:
 
 
 def _register(
-    txn: WriteTransaction, repository: Repository, remote: RefsInBucket, unpacked: Unpacked
+    txn: WriteTransaction, repository: Repository, remote: RefsInBucket
 ) -> tuple[list[Branch | Tag], tuple[RefUpdate, ...]]:
     """Write the repository and its refs; return the refs that were written and left out."""
     record = repository.record
@@ -160,7 +160,7 @@ def _register(
     left_out: list[RefUpdate] = []
     present = [(ref.kind, ref.name, ref.commit_id) for ref in remote.refs if ref.commit_id]
     for kind, name, commit_id in present:  # branches first
-        if not unpacked.has(txn, repository, commit_id):
+        if not fetch.is_whole(txn, repository, commit_id):
             left_out.append(RefUpdate(kind, name, None, commit_id, Change.INCOMPLETE))
         elif kind is RefKind.BRANCH:
             made[kind, name] = operation_log.new_branch(txn, repository, name, commit_id)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shlex import quote
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lakecli.base.model import Entry
 from lakecli.base.pipes import is_pipe
@@ -16,19 +16,12 @@ from lakecli.errors import Unsupported, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.contents import content_digest, read_object
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.transfer.destination import Destination, FileComparison
+from lakecli.repository.transfer.destination import Destination
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
+from lakecli.repository.transfer.plan import Listed, PathStep
 from lakecli.stores.capabilities import PART_SIZE
 from lakecli.stores.uri import is_local
-
-ACTIONS: Final = {
-    FileComparison.MISSING: PathAction.NEW,
-    FileComparison.SAME: PathAction.UNCHANGED,
-    FileComparison.DIFFERENT: PathAction.CHANGED,
-}
-"""The action of a download for an object, by the state of the existing file."""
 
 
 class DownloadOptions(NamedTuple):
@@ -92,8 +85,8 @@ def download_object(
         if listed is None:
             Downloader(repository, options).fetch(destination, name, entry)
         else:
-            state = destination.state_of(name, size=entry.size, digest=content_digest(entry))
-            listed(PathStep(ACTIONS[state], path, entry.size))
+            action = destination.state_of(name, size=entry.size, digest=content_digest(entry))
+            listed(PathStep(action, path, entry.size))
     return entry
 
 

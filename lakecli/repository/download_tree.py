@@ -24,7 +24,7 @@ from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
-from lakecli.repository.download import ACTIONS, DEFAULTS, Downloader, DownloadOptions
+from lakecli.repository.download import DEFAULTS, Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external, real_path, remembered
 from lakecli.repository.reading.contents import content_digest
 from lakecli.repository.reading.view import View, no_such_path, open_view
@@ -258,14 +258,14 @@ class _TreeDownload:
             self._options.progress.advance(items=1)
 
     def _write_unless_there(self, path: bytes, name: bytes, entry: Entry) -> None:
-        state = self._destination.state_of(
+        action = self._destination.state_of(
             name,
             size=entry.size,
             digest=content_digest(entry),
             mtime=entry.file_mtime if self._listed is None else None,
             check=self._workers.check,
         )
-        step = PathStep(ACTIONS[state], path, entry.size)
+        step = PathStep(action, path, entry.size)
         if step.action is PathAction.UNCHANGED:
             self._pass_over(step)
             return

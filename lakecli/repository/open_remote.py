@@ -13,7 +13,7 @@ handle shows one state of each ref.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -240,17 +240,16 @@ class Fetching:
         if is_read or not is_ref_name(kind, name):
             return
         ref = find_ref(self._repository.store, kind, name)
-        self._read.add((kind, name))
-        if ref is None:
-            if (kind, name) == self._default:
-                self._make_default()
-            return
-        packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
-        if ref.commit_id is not None and not self._has(ref.commit_id):
-            read = read_named_packs(self._repository.store, packs[:1])
-            self._report(unpack(self._repository, read).damaged)
-            self._fetch_commit(ref.commit_id)
-        self._keep([ref])
+        if ref is not None:
+            packs = [move.pack for move in ref.moves if move.after == ref.commit_id and move.pack]
+            if ref.commit_id is not None and not self._has(ref.commit_id):
+                read = read_named_packs(self._repository.store, packs[:1])
+                self._report(unpack(self._repository, read).damaged)
+                self._fetch_commit(ref.commit_id)
+            self._keep([ref])
+        elif (kind, name) == self._default:
+            self._make_default()
+        self._read.add((kind, name))  # only now: after an error, the ref is read again
 
     def _list_refs(self, kinds: set[RefKind]) -> None:
         if not (kinds := kinds - self._listed):
@@ -296,8 +295,9 @@ class Fetching:
         if not self._has(commit_id):
             self._fetch_packs()
         if not self._has(commit_id):
-            # A store may list a pack late, but the refs name the pack.
-            self._report(take_new_packs(self._repository, named=self._named).damaged)
+            # A store may list a pack late, but the refs name the pack. See also `take_packs`.
+            read = take_new_packs(self._repository, named=self._named, all_packs=True)
+            self._report(read.damaged)
 
     def _fetch_packs(self) -> None:
         if not self._has_all_packs:
@@ -308,7 +308,7 @@ class Fetching:
         with self._repository.lake.kv.read() as txn:
             return self._repository.refs(txn).find_commit(commit_id) is not None
 
-    def _report(self, damaged: Sequence[InvalidRecord]) -> None:
+    def _report(self, damaged: Iterable[InvalidRecord]) -> None:
         hint = "examine and repair it from a clone: `fsck REPOSITORY --repair`"
         notify(self._repository, damaged, hint=hint)
 

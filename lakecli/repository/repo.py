@@ -34,7 +34,8 @@ def create(
 ) -> Repository:
     """Create a repository: claim its storage namespace, then make its first commit and branch.
 
-    If a run is interrupted, the same call again finishes it.
+    If a run is interrupted, the same call again finishes it. A namespace that the interrupted run
+    has claimed keeps the parameters of that run.
 
     Args:
         lake: the lake in which the repository is created.
@@ -58,7 +59,12 @@ def create(
     region = runtime.prepare_namespace(uri)
     store = runtime.open_store(uri, region)
     _check_nothing_below(store)
-    namespace.claim(store, record)
+    try:
+        record = namespace.claim(store, record)
+    except namespace.NamespaceTaken:
+        with lake.kv.write() as txn:  # so that a namespace of lakeFS can be borrowed
+            lakes.delete_intention(txn, record)
+        raise
     lake.runtime.on_step("register")
     return _register(lake, record._replace(region=region))
 
@@ -116,10 +122,9 @@ def _intend(
                     f"storage namespace {uri} is that of lakefs://{other.name} on this machine",
                     hint="use another prefix or directory; a repository owns its namespace alone",
                 )
-        intended = lakes.find_intention(txn, uri)
-        if intended is not None:
-            return intended._replace(name=name)
-        uuid, now = RepositoryUuid.of_bytes(lake.runtime.new_id()), lake.runtime.now()
+        intended, new_id = lakes.find_intention(txn, uri), lake.runtime.new_id()
+        uuid = RepositoryUuid.of_bytes(new_id) if intended is None else intended.uuid
+        now = lake.runtime.now()
         record = RepositoryRecord(name, uuid, uri, default_branch, now, range_entries)
         lakes.put_intention(txn, record)
         return record

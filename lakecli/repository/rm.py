@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from lakecli.base.uri import as_directory
+from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import Stager, batches_of, remove_unchanged
-from lakecli.repository.transfer.plan import Listed, RecordingStager
+from lakecli.repository.transfer.plan import Listed, PathAction, PathStep
 from lakecli.staging.area import TOMBSTONE
 
 
@@ -43,14 +44,17 @@ def rm_paths(
     """
     check_branch(repository, branch)
     with open_view(repository, branch) as view:
-        wanted = {path: view.find(path) is not None for path in sorted(set(paths))}
-    present = [path for path, is_there in wanted.items() if is_there]
-    absent = [path for path, is_there in wanted.items() if not is_there]
+        found = {path: view.find(path) for path in sorted(set(paths))}
+    present = [(path, value) for path, value in found.items() if value is not None]
+    absent = [path for path, value in found.items() if value is None]
     if absent and must_exist:
         raise _not_there(repository, branch, absent)
     if present:
-        stager = _stager(repository, branch, listed)
-        stager.write([(path, TOMBSTONE) for path in present], kind="rm")
+        stager = Stager(repository, branch)
+        if listed is None:
+            stager.write([(path, TOMBSTONE) for path, _ in present], kind="rm")
+        else:
+            _list(present, listed)
     return absent
 
 
@@ -79,7 +83,7 @@ def rm_trees(
         NotFound: no such branch; or with `must_exist` nothing at a path.
         LostRace: other processes kept changing the objects.
     """
-    stager = _stager(repository, branch, listed)
+    stager = Stager(repository, branch)
     check_branch(repository, branch)
     if must_exist:
         with open_view(repository, branch) as view:
@@ -87,21 +91,25 @@ def rm_trees(
         if absent:
             raise _not_there(repository, branch, absent)
     count = 0
-    done: list[bytes] = []
+    done: set[bytes] = set()
     for path in sorted(set(paths)):
-        if any(path.startswith(as_directory(each)) for each in done):
+        if any(path[:end] in done for end in range(len(path) + 1)):
             continue  # it is below another path
-        done.append(path)
+        done.add(as_directory(path))
         with open_view(repository, branch) as view:
             for batch in batches_of(view, path):
-                count += remove_unchanged(stager, view, branch, batch, "rm")
+                if listed is None:
+                    count += remove_unchanged(stager, view, branch, batch, "rm")
+                else:
+                    count += _list(batch, listed)
     return count
 
 
-def _stager(repository: Repository, branch: str, listed: Listed | None) -> Stager:
-    if listed is None:
-        return Stager(repository, branch)
-    return RecordingStager(repository, branch, listed)
+def _list(found: Sequence[tuple[bytes, bytes]], listed: Listed) -> int:
+    """Report the removal of some objects, given by path and encoded entry; return their number."""
+    for path, value in found:
+        listed(PathStep(PathAction.DELETED, path, decode_entry(value).size))
+    return len(found)
 
 
 def _not_there(repository: Repository, branch: str, paths: Sequence[bytes]) -> NotFound:

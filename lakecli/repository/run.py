@@ -35,7 +35,6 @@ from lakecli.repository.publish import moving_first, publish, with_mover
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import check_clean
 
-_ROW: Final = b"run/"
 _MOST_TRIES: Final = 100
 _BETWEEN_TRIES: Final = 0.01
 """How long to wait for processes that list runs, in seconds."""
@@ -171,6 +170,9 @@ def running(
     given["branch"] = options.branch or f"run-{run_id[:12]}"
     given["message"] = options.message or f"Run {run_id}"
     run = JobRun(id=run_id, began=runtime.now(), **given)
+    with repository.lake.kv.read() as txn:
+        # Before the row exists: if the run is killed, the branch of its row is deleted.
+        branches.check_free(repository.refs(txn), run.branch)
     with _locked(own, run, is_new=True) as (run, lock):
         opened = OpenRun(own, run, lock)
         opened.set()
@@ -229,7 +231,9 @@ def abort(repository: Repository, branch: str) -> JobRun:
 def iter_runs(repository: Repository) -> Iterator[JobRun]:
     """Yield the runs of a repository that were not removed, oldest first."""
     with repository.lake.kv.read() as txn:
-        rows = [_load(data) for _, data in txn.scan(Table.META, prefix=_ROW + repository.key)]
+        rows = [
+            _load(data) for _, data in txn.scan(Table.META, prefix=branches.RUNS + repository.key)
+        ]
     for run in sorted(rows, key=lambda each: each.began):
         try:
             with _locked(repository, run, how=fcntl.LOCK_SH) as (found, _):
@@ -277,7 +281,8 @@ def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
         yield
     except BaseException as error:
         if opened.run.keep == Keep.NEVER:
-            _discard(repository, opened.run)
+            with suppress(LakeError):  # the next run tries again
+                _discard(repository, opened.run)
         else:
             opened.set(failure=str(error) or type(error).__name__)
             if isinstance(error, LakeError) and error.hint is None:
@@ -315,7 +320,7 @@ def _forget(repository: Repository, run: JobRun) -> None:
 
 
 def _key(repository: Repository, run: JobRun) -> bytes:
-    return _ROW + repository.key + bytes.fromhex(run.id)
+    return branches.RUNS + repository.key + bytes.fromhex(run.id)
 
 
 def _load(data: bytes) -> JobRun:

@@ -28,15 +28,11 @@ from lakecli.repository.download import Downloader, DownloadOptions
 from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.contents import damaged, digest_of, gone, read_small
 from lakecli.repository.reading.recorded import locate
-from lakecli.repository.transfer.destination import (
-    ENDS_ALL,
-    Destination,
-    FileComparison,
-    translated,
-)
+from lakecli.repository.transfer.destination import ENDS_ALL, Destination, translated
 from lakecli.repository.transfer.ignore_patterns import INCOMING
 from lakecli.repository.transfer.ingest import SMALL, TINY
 from lakecli.repository.transfer.parallel import FailureBudget
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.contract import BucketNotFound
 from lakecli.stores.local.batch import remove_all
 from lakecli.stores.local.files import CREATE_NEW, closing, write_all
@@ -263,7 +259,7 @@ class Fetcher:
             here = place.destination.state_of(
                 name, size=entry.size, digest=wanted.digest, mtime=entry.file_mtime
             )
-            if here is FileComparison.SAME:
+            if here is PathAction.UNCHANGED:
                 self._progress.advance(items=1, size=entry.size)
                 return
         self._download.fetch(place.destination, name, entry)

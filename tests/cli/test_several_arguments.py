@@ -285,7 +285,7 @@ def test_names_outside_and_links_are_not_followed(cli: Cli, files: Path) -> None
     shown = {
         each["path"].removeprefix(f"{files}/"): each["error"] for each in failed.json["failures"]
     }
-    leaves = "not a relative name without '.' and '..'"
+    leaves = "not a relative name without '.', '..' and NUL"
     assert shown == {
         "../demo": leaves,
         "/etc/hosts": leaves,

@@ -207,9 +207,9 @@ def test_a_keep_of_many_keys_is_written_in_several_lists(monkeypatch: pytest.Mon
     keys = [f"data/{digit}" for digit in "edcba"]
     write_keep(store, 3, "5" * 32, keys)
     write_keep(store, 4, "6" * 32, ["data/f"])
-    names = [info.key.rpartition("/")[2] for info in store.list(gc_protocol.keep_prefix(3))]
-    assert names == ["5" * 32, "5" * 32 + "-1", "5" * 32 + "-2"]
-    assert sorted(iter_keeps(store, 3)) == sorted(keys)
+    names = [info.key.removeprefix(gc_protocol.KEEPS) for info in store.list(gc_protocol.KEEPS)]
+    first = "3/" + "5" * 32
+    assert names == [first, f"{first}-1", f"{first}-2", "4/" + "6" * 32]
     assert sorted(iter_keeps(store)) == [*sorted(keys), "data/f"]
 
 

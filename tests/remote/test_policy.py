@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakecli.base.ids import WriteId
-from lakecli.base.layout import MAX_SEQUENCE, POLICIES, POLICY, policy_key
+from lakecli.base.layout import MAX_POLICY_SIZE, MAX_SEQUENCE, POLICIES, POLICY, policy_key
 from lakecli.errors import OutcomeUnknown, Unreachable
 from lakecli.remote import policy
 from lakecli.remote.policy import (
@@ -45,8 +45,10 @@ def test_a_former_version_is_found_by_its_number() -> None:
         put_policy(store, look_at_policy(store), record(number, str(number)))
     assert find_policy(store, 1) == record(1, "1")
     assert find_policy(store, 9) is None
-    store.put(policy_key(9), b"{}", ANY)
-    assert find_policy(store, 9) is None
+    for body in (b"{}", b" " * (MAX_POLICY_SIZE + 1)):
+        store.put(policy_key(9), body, ANY)
+        assert find_policy(store, 9) is None
+        assert [each.number for each in iter_policies(store)] == [2, 1]
 
 
 def test_the_newest_of_many_versions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakecli.base.layout import reflog_key, reflog_prefix
+from lakecli.base.layout import MAX_REF_SIZE, reflog_key, reflog_prefix
 from lakecli.base.model import RefKind
 from lakecli.remote.ref_records import MAX_MOVES, NotOurs, dump_moves, parse_moves
-from lakecli.remote.refs import find_ref, iter_moves, spill
+from lakecli.remote.refs import find_move, find_ref, iter_moves, spill
 from lakecli.stores.contract import ANY
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref, write_id
 from tests.support.counting import CountingStore
@@ -95,7 +95,11 @@ def test_chunks_that_are_not_ours() -> None:
         store.put(key, body, ANY)
         with pytest.raises(NotOurs, match="reflog/branches/main/0000000000000064"):
             list(iter_moves(store, ref))
+        assert find_move(store, ref, 64) is None
+    store.put(key, b" " * (MAX_REF_SIZE + 1), ANY)
+    assert find_move(store, ref, 64) is None
     store.put(key, good, ANY)
+    assert find_move(store, ref, 64) is not None
     assert len(list(iter_moves(store, ref))) == 100
 
 

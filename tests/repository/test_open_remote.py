@@ -7,7 +7,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -318,6 +318,23 @@ def test_every_verb_that_writes_is_refused(
             f"clone it, and change the clone: `clone {NAMESPACE} lakefs://NAME`"
         ), name
     assert {info.key: info.version for info in store.list()} == before
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_ref_whose_commits_could_not_be_read_is_read_again(
+    home: Path, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, get = opened(home, store), store.get
+
+    def fails(key: str, **options: Any) -> bytes:
+        monkeypatch.setattr(store, "get", get)
+        raise Unreachable(f"the store does not answer: {key}")
+
+    monkeypatch.setattr(store, "get", fails)
+    with pytest.raises(Unreachable):
+        commits(reader, "main")
+    assert commits(reader, "main") == ["c", "b", "a", "Repository created"]
+    assert [each.name for each in branch.iter_branches(reader)] == ["main"]
 
 
 def test_a_handle_shows_one_state(writer: Repository, home: Path, store: CountingStore) -> None:

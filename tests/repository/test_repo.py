@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.errors import AlreadyExists
+from lakecli.errors import AlreadyExists, NotFound
 from lakecli.repository import branch, repo
 from lakecli.repository.clone import clone
 from lakecli.repository.commit import commit
+from lakecli.repository.handle.namespace import describe
 from tests.support.lakes import checksums, open_lake, read, stage
 
 if TYPE_CHECKING:
@@ -119,3 +120,31 @@ def test_a_killed_creation_succeeds_when_repeated(tmp_path: Path, step: str) -> 
         assert not list(lake.repositories())
         repo.create(lake, "demo", str(tmp_path / "namespace"))
         assert [record.name for record in lake.repositories()] == ["demo"]
+
+
+def test_a_creation_that_failed_leaves_no_options_for_the_next_one(tmp_path: Path) -> None:
+    with open_lake(tmp_path) as lake:
+        (tmp_path / "disk").write_text("no directory")
+        with pytest.raises(NotFound):
+            repo.create(lake, "demo", f"{tmp_path}/disk/ns", default_branch="x", range_entries=16)
+        (tmp_path / "disk").unlink()
+        made = repo.create(lake, "demo", f"{tmp_path}/disk/ns").record
+        assert (made.default_branch, made.range_entries) == ("main", repo.DEFAULT_RANGE_ENTRIES)
+
+
+def test_a_claimed_namespace_keeps_the_options_of_its_claim(tmp_path: Path) -> None:
+    with open_lake(tmp_path) as lake:
+
+        def killed() -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            create_with(lake, "demo", tmp_path / "namespace", "register", killed)
+        made = repo.create(
+            lake, "demo", f"{tmp_path}/namespace", default_branch="x", range_entries=16
+        )
+        described = describe(made.store)
+        assert described is not None
+        for name in ("default_branch", "range_entries", "created_at"):
+            assert getattr(made.record, name) == getattr(described, name), name
+        assert [each.name for each in branch.iter_branches(made)] == ["main"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakecli.base.identity import blake3_of
+from lakecli.base.uri import as_directory
 from lakecli.errors import LostRace, NotFound, UsageError
 from lakecli.kv import operations
 from lakecli.kv import operations as log
@@ -73,6 +74,22 @@ def test_remove_a_tree(filled: Repository, path: bytes, gone: set[bytes]) -> Non
     assert rm_trees(filled, "main", [path]) == len(gone)
     expect(filled, without(*gone))
     assert rm_trees(filled, "main", [path]) == 0
+
+
+def test_a_path_below_another_one_is_removed_once_and_no_path_is_compared_with_all_others(
+    filled: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    def counted(path: bytes) -> bytes:
+        asked.append(path)
+        return as_directory(path)
+
+    monkeypatch.setattr("lakecli.repository.rm.as_directory", counted)
+    paths = [b"a", b"a/", b"a/b", b"a/c/d", b"ab", *(b"%d" % number for number in range(20))]
+    assert rm_trees(filled, "main", paths) == 4
+    expect(filled, {b"z": TREE[b"z"]})
+    assert len(asked) <= len(paths)
 
 
 @pytest.mark.parametrize("path", [b"b", b"a/x", b"a/b/"])

@@ -85,6 +85,51 @@ def test_a_run_of_a_newer_version_is_read(shared: Repository) -> None:
     assert [each.branch for each in iter_runs(shared)] == [job.name]
 
 
+def test_a_killed_run_does_not_claim_the_branch_of_somebody_else(
+    shared: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branch.create(shared, "nightly", source="main")
+    with monkeypatch.context() as patch:
+        patch.setattr("lakecli.repository.run._forget", lambda *_: None)
+        with pytest.raises(AlreadyExists):
+            run(shared, NIGHTLY)
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
+    assert branches_of(shared) == ["main", "nightly"]
+
+
+def test_a_branch_that_cannot_be_removed_does_not_hide_why_the_job_failed(
+    shared: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise LostRace("a commit is under way")
+
+    options = MAIN._replace(keep=Keep.NEVER)
+    with monkeypatch.context() as patch:
+        patch.setattr(branch, "delete", refuse)
+        with pytest.raises(ZeroDivisionError), running(shared, options):
+            1 / 0  # noqa: B018
+    run(shared, options)
+    assert branches_of(shared) == ["main"]
+
+
+@pytest.mark.parametrize("renames", [False, True])
+def test_a_run_ends_with_its_branch(shared: Repository, *, renames: bool) -> None:
+    """Later, somebody makes a branch of the same name, which is not that of the run."""
+    with pytest.raises(CheckFailed):
+        run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
+    if renames:
+        branch.rename(shared, "nightly", "kept")
+    else:
+        branch.delete(shared, "nightly")
+    branch.create(shared, "nightly", source="main")
+    assert list(iter_runs(shared)) == []
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
+    pushed = {each.name for each in push_all(shared, PushOptions(WHO)).pushed}
+    assert pushed == {"main", "nightly"} | ({"kept"} if renames else set())
+
+
 def test_no_new_data_is_a_success(shared: Repository) -> None:
     before = here(shared)
     with running(shared, MAIN) as job:

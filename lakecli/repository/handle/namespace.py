@@ -190,8 +190,12 @@ def _newer(store: ObjectStore, need: str) -> NewerRepository:
     )
 
 
-def claim(store: ObjectStore, record: RepositoryRecord) -> None:
+def claim(store: ObjectStore, record: RepositoryRecord) -> RepositoryRecord:
     """Claim a namespace for a repository; repeating the claim for the same UUID changes nothing.
+
+    Returns:
+        The record, with the parameters of the first claim: an interrupted command may have made it
+        with other parameters.
 
     Raises:
         NamespaceTaken: another repository, of lakecli or of lakeFS, owns the namespace.
@@ -202,12 +206,15 @@ def claim(store: ObjectStore, record: RepositoryRecord) -> None:
         if marker is not None:
             raise _taken(store, f"a lakeFS repository (found {marker})")
         _create(store, layout.REPOSITORY, _document(record))
-    _check_owner(store, record)
+    claimed = _claimed(store, record)
     _create(store, layout.LAKEFS_MARKER, layout.LAKEFS_MARKER_BODY)
+    return claimed
 
 
-def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str, str]) -> None:
-    """Claim a namespace that lakeFS has marked as its own.
+def take_over(
+    store: ObjectStore, record: RepositoryRecord, origin: Mapping[str, str]
+) -> RepositoryRecord:
+    """Claim a namespace that lakeFS has marked as its own; return the record as `claim` does.
 
     Args:
         origin: the IDs and times of the refs dump from which the repository was made, to be
@@ -219,15 +226,18 @@ def take_over(store: ObjectStore, record: RepositoryRecord, origin: Mapping[str,
     """
     body = _document(record, {"origin": {"system": LAKEFS, **origin}})
     _create(store, layout.REPOSITORY, body)
-    _check_owner(store, record)
+    return _claimed(store, record)
 
 
-def _check_owner(store: ObjectStore, record: RepositoryRecord) -> None:
-    owner = owner_of(store)
-    if owner is None:
+def _claimed(store: ObjectStore, record: RepositoryRecord) -> RepositoryRecord:
+    """Check that a claim is that of a repository; return its record as it was claimed."""
+    found = describe(store)
+    if found is None:
         raise _not_created(store, layout.REPOSITORY)
-    if owner != record.uuid:
-        raise _taken(store, f"{_REPOSITORY}{owner}")
+    if found.uuid != record.uuid:
+        raise _taken(store, f"{_REPOSITORY}{found.uuid}")
+    names = ("range_entries", "default_branch", "created_at")
+    return record._replace(**{name: getattr(found, name) for name in names})
 
 
 def _create(store: ObjectStore, key: str, body: bytes) -> None:
@@ -259,6 +269,9 @@ def _not_created(store: ObjectStore, key: str) -> Unreachable:
 def restore(store: ObjectStore, record: RepositoryRecord) -> None:
     """Write ``repository.json`` again if it is missing or damaged.
 
+    If the namespace was taken over from lakeFS, the refs dump of the take-over is not known any
+    more. So garbage collection refuses to run.
+
     Raises:
         NamespaceTaken: another repository owns the namespace.
     """
@@ -270,7 +283,8 @@ def restore(store: ObjectStore, record: RepositoryRecord) -> None:
         raise _taken(store, f"repository {owner}")
     if owner is None:
         needs = [POLICY_NEED] if exists(store, layout.POLICY) else []
-        body = _document(record, {"needs_write": needs})
+        origin = {"origin": {"system": LAKEFS}} if record.is_from_lakefs else {}
+        body = _document(record, {"needs_write": needs, **origin})
         store.put(layout.REPOSITORY, body, stores.ANY, stores.JSON)
 
 

@@ -56,6 +56,7 @@ from lakecli.repository.lakefs import dump as dumps
 from lakecli.repository.lakefs import kept_dumps
 from lakecli.repository.staged.changes import unstage_unchanged
 from lakecli.staging import area
+from lakecli.stores.capabilities import store_time
 from lakecli.stores.contract import ObjectStore
 from lakecli.stores.uri import normalise
 
@@ -224,13 +225,13 @@ def _claim(
     lake.runtime.on_step("claim")
     try:
         made_at = kept_dumps.lakefs_made_at(store, manifest)
-        times = kept_dumps.recorded_times(made_at, lake.runtime.now())
-        namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
-    except PermissionDenied:
-        with lake.kv.write() as txn:  # nothing was claimed, so the namespace can be borrowed
+        now = store_time(store) or lake.runtime.now()
+        times = kept_dumps.recorded_times(made_at, now)
+        return namespace.take_over(store, record, {**times, **dumps.manifest_fields(manifest)})
+    except (PermissionDenied, namespace.NamespaceTaken):
+        with lake.kv.write() as txn:  # nothing was claimed: borrow the namespace, or clone it
             lakes.delete_intention(txn, record)
         raise
-    return record
 
 
 def restore_refs(repository: Repository, manifest: dumps.RefsManifest) -> Restored:

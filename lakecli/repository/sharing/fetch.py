@@ -13,6 +13,7 @@ commits. The next fetch reads these packs again.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -24,7 +25,7 @@ from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, RefChange
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
-from lakecli.refs.ref_store import RefStore
+from lakecli.refs.ref_store import DamagedHistory, RefStore, get_commit, get_parent
 from lakecli.remote.gc_protocol import read_state
 from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
@@ -122,7 +123,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     fetched = bucket_state.LastFetch(lake.runtime.now(), str(state.phase), state.epoch)
     with lake.kv.write() as txn:
         went_back = _accept(txn, repository, back, packs)
-        updated = _track(txn, repository, remote, unpacked, went_back)
+        updated = _track(txn, repository, remote, went_back)
         bucket_state.put_fetched(txn, repository, fetched)
     if went_back:
         bucket_state.notify_rollback(repository, went_back)
@@ -131,7 +132,7 @@ def fetch(repository: Repository, *, progress: Progress = NO_PROGRESS) -> FetchR
     return FetchReport(updated, unpacked.commits, unpacked.packs, remote.listed, damaged)
 
 
-def notify(repository: Repository, damaged: Sequence[InvalidRecord], *, hint: str = "") -> None:
+def notify(repository: Repository, damaged: Iterable[InvalidRecord], *, hint: str = "") -> None:
     """Add a notice for each malformed object that was left out."""
     repair = f"examine and repair it: `fsck --repair {repository.uri}`"
     hint = hint or f"what this clone knew of it is kept; {repair}"
@@ -154,32 +155,55 @@ def _accept(
     return {(each.kind, each.name): each for each in seen}
 
 
+@dataclass(slots=True)
 class Unpacked:
     """The result of reading packs into the local store.
 
     Attributes:
         packs: the number of packs that were read.
         commits: the number of commits that were new in this clone.
-        incomplete: commits of this clone that cannot be used, since an ancestor is missing.
-        damaged: packs, and records of packs, that were left out because they are damaged.
+        damaged: packs and records of packs that were left out because they are damaged, each once.
     """
 
-    def __init__(self) -> None:
-        self.packs = self.commits = 0
-        self.incomplete: set[CommitId] = set()
-        self.damaged: list[InvalidRecord] = []
+    packs: int = 0
+    commits: int = 0
+    damaged: dict[InvalidRecord, None] = field(default_factory=dict)
 
-    def has(self, txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
-        """Return whether this clone has a commit with its complete history.
 
-        Args:
-            commit_id: the commit; ``None``, for a deleted ref, counts as complete.
-        """
-        if commit_id is None:
-            return True
-        if commit_id in self.incomplete:  # its ancestors may have come with a later pack
-            return PackedStore(txn, repository.key).find_pack(commit_id) is not None
-        return repository.refs(txn).find_commit(commit_id) is not None
+def is_whole(txn: ReadTransaction, repository: Repository, commit_id: CommitId | None) -> bool:
+    """Return whether this clone has a commit with its complete history.
+
+    Args:
+        commit_id: the commit; ``None``, for a deleted ref, counts as complete.
+    """
+    try:
+        if commit_id is not None:
+            unpacked_commits(txn, repository, commit_id)
+    except DamagedHistory:
+        return False
+    return True
+
+
+def unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
+    """Return the commits that `head` reaches and that are in no pack, in no particular order.
+
+    The search ends at packed commits: their ancestors are in packs, too.
+
+    Raises:
+        DamagedHistory: a commit is missing here.
+    """
+    refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
+    if packed.find_pack(head) is not None:
+        return []
+    found = {head: get_commit(refs, head)}
+    frontier = [found[head]]
+    while frontier:
+        commit = frontier.pop()
+        for parent in commit.parents:
+            if parent not in found and packed.find_pack(parent) is None:
+                found[parent] = get_parent(refs, commit, parent)
+                frontier.append(found[parent])
+    return list(found.values())
 
 
 def take_packs(
@@ -191,7 +215,8 @@ def take_packs(
     skips the packs of lost races. If they are many or lack a commit, the packs are listed and all
     new packs are read, the largest first. If commits are still missing, because a store may list a
     pack late, the packs that the refs name are read by key. They are not read by key earlier: most
-    of them were merged into larger packs long ago. A damaged pack is left out and reported.
+    of them were merged into larger packs long ago. Replaced packs are then read, too, since a pack
+    may falsely claim to replace them. A damaged pack is left out and reported.
     """
     unpacked = Unpacked()
     if not (lacking := _lacking(repository, refs)):
@@ -200,36 +225,41 @@ def take_packs(
         packed = PackedStore(txn, repository.key)
         named = list(dict.fromkeys(pack for ref in lacking for pack in _unseen(packed, ref)))
     if len(named) <= MAX_NAMED:
-        unpacked = unpack(repository, read_named_packs(repository.store, named), progress=progress)
+        unpack(repository, read_named_packs(repository.store, named), unpacked, progress=progress)
         if not (lacking := _lacking(repository, lacking)):
             return unpacked
-    unpacked = _add(unpacked, take_new_packs(repository, progress=progress))
+    take_new_packs(repository, unpacked, progress=progress)
     with repository.lake.kv.read() as txn:
-        absent = [ref for ref in lacking if not unpacked.has(txn, repository, ref.commit_id)]
+        absent = [ref for ref in lacking if not is_whole(txn, repository, ref.commit_id)]
         late = {move.pack for ref in absent for move in ref.moves if move.pack}
-    if not late:
-        return unpacked
-    return _add(unpacked, take_new_packs(repository, named=late, progress=progress))
+    if absent:
+        take_new_packs(repository, unpacked, named=late, all_packs=True, progress=progress)
+    return unpacked
 
 
 def take_new_packs(
     repository: Repository,
+    unpacked: Unpacked | None = None,
     *,
     named: Collection[PackId] = (),
+    all_packs: bool = False,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Unpacked:
     """List the packs, and read the packs that are new in this clone, the largest first.
 
     Args:
+        unpacked: the result of earlier readings, to which this one is added.
         named: packs that are read even if a stale listing lacks them.
+        all_packs: also read packs that another pack claims to replace.
         until: a commit; after it was read, no further pack is read.
         progress: counts the commits that were read.
     """
     with repository.lake.kv.read() as txn:
-        known = set(PackedStore(txn, repository.key).known_packs())
-    read = read_new_packs(repository.store, known, also=named)
-    return unpack(repository, read, until=until, progress=progress)
+        packed = PackedStore(txn, repository.key)
+        known = set(packed.live_packs() if all_packs else packed.known_packs())
+    read = read_new_packs(repository.store, known, also=named, all_packs=all_packs)
+    return unpack(repository, read, unpacked, until=until, progress=progress)
 
 
 def _lacking(repository: Repository, refs: Iterable[RemoteRef]) -> list[RemoteRef]:
@@ -248,14 +278,6 @@ def _unseen(packed: PackedStore, ref: RemoteRef) -> Iterator[PackId]:
             yield move.pack
 
 
-def _add(before: Unpacked, after: Unpacked) -> Unpacked:
-    after.packs += before.packs
-    after.commits += before.commits
-    after.incomplete |= before.incomplete
-    after.damaged = list(dict.fromkeys([*before.damaged, *after.damaged]))
-    return after
-
-
 class _WaitingPack(NamedTuple):
     """A pack that was read, and the parents of its commits that this clone lacked at that time."""
 
@@ -268,6 +290,7 @@ class _WaitingPack(NamedTuple):
 def unpack(
     repository: Repository,
     packs: Iterable[Pack | InvalidRecord],
+    unpacked: Unpacked | None = None,
     *,
     until: CommitId | None = None,
     progress: Progress = NO_PROGRESS,
@@ -276,16 +299,17 @@ def unpack(
 
     Args:
         packs: the packs, which are read while this function iterates; damaged packs are left out.
+        unpacked: the result of earlier readings, to which this one is added.
         until: a commit; the packs after the pack that contains it are not read.
         progress: counts the commits that were written.
     """
-    unpacked, waiting = Unpacked(), list[_WaitingPack]()
+    unpacked, waiting = unpacked or Unpacked(), list[_WaitingPack]()
     for pack in packs:
+        damaged = [pack] if isinstance(pack, InvalidRecord) else pack.bad
+        unpacked.damaged |= dict.fromkeys(damaged)
         if isinstance(pack, InvalidRecord):
-            unpacked.damaged.append(pack)
             continue
         unpacked.packs += 1
-        unpacked.damaged += pack.bad
         unpacked.commits += _write(repository, pack.commits, progress)
         ids = tuple(commit.id for commit in pack.commits)
         needs = _missing_parents(repository, pack.commits)
@@ -297,7 +321,7 @@ def unpack(
         if until in ids:
             break
     if waiting:
-        unpacked.incomplete = _note_complete(repository, waiting)
+        _note_complete(repository, waiting)
     return unpacked
 
 
@@ -334,8 +358,8 @@ def _note_known(repository: Repository, packs: Iterable[_WaitingPack]) -> None:
             packed.add(pack.id, pack.commit_ids, replaces=pack.replaces)
 
 
-def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> set[CommitId]:
-    """Record packs whose missing parents have arrived; return the commits of the other packs."""
+def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> None:
+    """Record packs whose missing parents have arrived."""
     pack_of = {commit_id: pack.id for pack in waiting for commit_id in pack.commit_ids}
     incomplete: set[PackId] = set()
     with repository.lake.kv.read() as txn:
@@ -351,14 +375,12 @@ def _note_complete(repository: Repository, waiting: Sequence[_WaitingPack]) -> s
         }:
             incomplete |= more
     _note_known(repository, [pack for pack in waiting if pack.id not in incomplete])
-    return {each for pack in waiting if pack.id in incomplete for each in pack.commit_ids}
 
 
 def _track(
     txn: WriteTransaction,
     repository: Repository,
     remote: "RefsInBucket",
-    unpacked: Unpacked,
     went_back: Mapping[tuple[RefKind, str], Tracked],
 ) -> tuple[RefUpdate, ...]:
     """Record the commits of the bucket's refs, create new tags, and return what changed."""
@@ -374,7 +396,7 @@ def _track(
         if found is not None and found.sequence > ref.sequence:
             continue  # another process has fetched since
         before = None if found is None else found.commit_id
-        if not unpacked.has(txn, repository, ref.commit_id):
+        if not is_whole(txn, repository, ref.commit_id):
             updated.append(RefUpdate(ref.kind, ref.name, before, ref.commit_id, Change.INCOMPLETE))
             continue
         tracking.track(txn, repository, ref)

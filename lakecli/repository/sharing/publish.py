@@ -21,9 +21,7 @@ from lakecli.base.model import Commit, CommitId, RefKind
 from lakecli.base.retry import SWEEPS, Retries
 from lakecli.errors import AlreadyExists, LakeError, LostRace, PermissionDenied, Unreachable
 from lakecli.kv.bucket import PackedStore, Tracked
-from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_unreached
-from lakecli.refs.ref_store import get_commit, get_parent
 from lakecli.remote import gc_protocol, packs
 from lakecli.remote.gc_protocol import NEVER_RAN, GcState, Phase, may_have_swept, read_state
 from lakecli.remote.packs import PackInfo
@@ -32,8 +30,9 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.handle.namespace import check_writable
 from lakecli.repository.journal import bucket_state, hooks, intents
 from lakecli.repository.journal.intents import WantedMove, make_move
-from lakecli.repository.sharing.fetch import find_gone_back
+from lakecli.repository.sharing.fetch import find_gone_back, unpacked_commits
 from lakecli.repository.sharing.references import NotInBucket, Trees, check_references
+from lakecli.stores.capabilities import store_time
 from lakecli.stores.contract import exists
 
 TRUSTED_SHARE: Final = 0.5
@@ -242,7 +241,9 @@ def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | N
     if collection.phase is not Phase.IDLE:
         return None
     trusted_for = collection.grace * TRUSTED_SHARE - CLOCK_SLACK
-    oldest = repository.lake.runtime.now() - trusted_for
+    now = repository.lake.runtime.now()
+    # If this machine's clock is behind, the bucket may have collected data that seems young here.
+    oldest = max(now, store_time(repository.store) or now) - trusted_for
     with repository.lake.kv.read() as txn:
         last = bucket_state.find_rollback(txn, repository)
     return oldest if last is None else max(oldest, last.at + CLOCK_SLACK)
@@ -265,32 +266,10 @@ def _pack(repository: Repository, commits: Sequence[Commit], after: CommitId) ->
         with repository.lake.kv.write() as txn:
             PackedStore(txn, repository.key).forget(lost)
     with repository.lake.kv.read() as txn:
-        unpacked = _unpacked_commits(txn, repository, after)
+        unpacked = unpacked_commits(txn, repository, after)
     for some in packs.divide_into_packs(unpacked):  # the last of them has `after`
         pack_id = write_pack(repository, some, infos)
     return pack_id
-
-
-def _unpacked_commits(txn: ReadTransaction, repository: Repository, head: CommitId) -> list[Commit]:
-    """Return the commits that `head` reaches and that are in no pack, in no particular order.
-
-    The search ends at packed commits: their ancestors are in packs, too.
-
-    Raises:
-        DamagedHistory: a commit is missing here.
-    """
-    refs, packed = repository.refs(txn), PackedStore(txn, repository.key)
-    if packed.find_pack(head) is not None:
-        return []
-    found = {head: get_commit(refs, head)}
-    frontier = [found[head]]
-    while frontier:
-        commit = frontier.pop()
-        for parent in commit.parents:
-            if parent not in found and packed.find_pack(parent) is None:
-                found[parent] = get_parent(refs, commit, parent)
-                frontier.append(found[parent])
-    return list(found.values())
 
 
 def write_pack(repository: Repository, commits: Sequence[Commit], infos: list[PackInfo]) -> PackId:

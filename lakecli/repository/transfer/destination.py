@@ -15,7 +15,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from enum import Enum
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -30,17 +29,10 @@ from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.local.files import closing, open_below
 
 ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
-
-
-class FileComparison(Enum):
-    """How the file at the destination of an object compares with the object."""
-
-    MISSING = "missing"
-    SAME = "same"
-    DIFFERENT = "different"
 
 
 class UnsafeName(UsageError):
@@ -155,11 +147,16 @@ class Destination:
         digest: str | None,
         mtime: int | None = None,
         trusts_time: bool = False,
+        sets_time: bool = True,
         check: Callable[[], None] = lambda: None,
-    ) -> FileComparison:
+    ) -> PathAction:
         """Compare an existing file with the object that is to be downloaded to its path.
 
-        If the file has the contents of the object, its modification time is set to `mtime`.
+        The result is what a download would do: new, if there is no file; unchanged, if the file has
+        the contents of the object; otherwise changed.
+
+        If the file has the contents of the object, its modification time is set to `mtime`, unless
+        `sets_time` is false.
 
         Args:
             digest: the BLAKE3 of the object in 64 hex digits, or its MD5 in 32. ``None``: the
@@ -173,13 +170,13 @@ class Destination:
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 descriptor = os.open(components[-1], flags, dir_fd=directory)
         except FileNotFoundError:
-            return FileComparison.MISSING
+            return PathAction.NEW
         except UnwritableFile:
             # The permissions of the directory decide whether the file can be replaced.
-            return FileComparison.DIFFERENT
+            return PathAction.CHANGED
         except UnsafeName as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.ELOOP:
-                return FileComparison.DIFFERENT  # a symbolic link, which is replaced
+                return PathAction.CHANGED  # a symbolic link, which is replaced
             raise
         with closing(descriptor):
             status = os.fstat(descriptor)
@@ -191,11 +188,11 @@ class Destination:
             else:
                 is_same = is_same and has_digest(descriptor, digest, check)
             if not is_same:
-                return FileComparison.DIFFERENT
-            if mtime is not None and not is_timely:
+                return PathAction.CHANGED
+            if sets_time and mtime is not None and not is_timely:
                 with suppress(OverflowError, OSError):
                     os.utime(descriptor, (mtime, mtime))
-            return FileComparison.SAME
+            return PathAction.UNCHANGED
 
     @contextmanager
     def _parent(self, name: bytes, *, make: bool = True) -> Iterator[tuple[int, list[bytes]]]:

@@ -305,6 +305,7 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
     with repository.lake.kv.read() as txn:
         recorded = unfinished_uploads.iter_transfers(txn, repository.key)
         mine = {each.upload: each for each in recorded}
+    there = capabilities.store_time(repository.store) or now  # this machine's clock may be wrong
     dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
@@ -312,7 +313,7 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
             continue
         begun = mine.get(found.id)
         patience = SEARCH_INTERVAL if begun is None else PATIENCE
-        if _is_old(uploads, found, now - patience):
+        if _is_old(uploads, found, there - patience):
             uploads.abort(found.key, found.id)
             dropped += 1
         else:

@@ -1,7 +1,7 @@
 """Work on many objects in several threads, which all stop if one of them fails."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
@@ -66,13 +66,14 @@ class Workers:
         """
         self._stop.clear()
         self._items = source = _TaskSource(items, work)
-        helpers = [
-            Thread(target=self._run, args=(source,), name=f"worker-{number}", daemon=True)
-            for number in range(1, self._count)
-        ]
-        for helper in helpers:
-            helper.start()
+        helpers: list[Thread] = []
         try:
+            with suppress(RuntimeError):  # a limit of this machine: fewer threads do the work
+                for number in range(1, self._count):
+                    name = f"worker-{number}"
+                    helper = Thread(target=self._run, args=(source,), name=name, daemon=True)
+                    helper.start()
+                    helpers.append(helper)
             self._run(source)
             for helper in helpers:
                 helper.join()

@@ -1,14 +1,9 @@
 """Results of transfers: the report of a transfer, and the steps and totals of a dry run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
-
-from lakecli.committed.values import decode_entry
-from lakecli.repository.contract import Repository
-from lakecli.repository.guard import Change
-from lakecli.repository.staged.stager import Parts, Stager, values_on
 
 
 @dataclass(slots=True)
@@ -82,29 +77,6 @@ class PathStep(NamedTuple):
 
 Listed = Callable[[PathStep], None]
 """A callback that a dry run calls with the step that would be taken for each path."""
-
-
-class RecordingStager(Stager):
-    """Reports which removals would be staged on a branch, and stages nothing."""
-
-    def __init__(self, repository: Repository, branch: str, listed: Listed) -> None:
-        super().__init__(repository, branch)
-        self._listed = listed
-
-    def write(self, changes: Sequence[Change], *, kind: str) -> None:
-        """Report each path that would be removed."""
-        del kind
-        paths = [path for path, _ in changes]
-        values = values_on(self._repository, self._branch, paths)
-        for path, value in zip(paths, values, strict=True):
-            if value is not None:
-                self._listed(PathStep(PathAction.DELETED, path, decode_entry(value).size))
-
-    def _write_unless_changed(self, parts: Parts, *others: object, **more: object) -> bool:
-        del others, more
-        for _, changes in parts:
-            self.write(changes, kind="")
-        return True
 
 
 @dataclass(slots=True)

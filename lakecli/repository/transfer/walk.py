@@ -111,8 +111,8 @@ def named(root: bytes, names: Iterable[bytes], policy: LinkPolicy) -> Iterator[W
 def _problem_of(root: bytes, name: bytes, *, follow: bool) -> tuple[str | None, bool]:
     """Return why a name cannot be uploaded, or ``None``, and whether the link policy matters."""
     parts = name.split(b"/")
-    if any(part in (b"", b".", b"..") for part in parts):
-        return "not a relative name without '.' and '..'", False
+    if any(part in (b"", b".", b"..") or b"\0" in part for part in parts):
+        return "not a relative name without '.', '..' and NUL", False
     path = root
     try:
         for part in parts:

@@ -13,6 +13,7 @@ from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.repository.handle import namespace
 from lakecli.repository.handle.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.repository.lakefs.kept_dumps import find_take_over
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
 from lakecli.stores.memory import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
@@ -45,6 +46,16 @@ def test_repository_json_holds_what_a_clone_needs(repository: Repository) -> Non
         False,
     )
     check_needs(repository.store, description, writing=True)
+
+
+def test_a_lost_repository_json_is_rewritten_as_that_of_a_take_over(repository: Repository) -> None:
+    store = MemoryStore()
+    namespace.restore(store, repository.record._replace(is_from_lakefs=True))
+    described = describe(store)
+    assert described is not None
+    assert described.is_from_lakefs
+    with pytest.raises(IntegrityError, match="does not say which refs dump it was made of"):
+        find_take_over(store)  # so garbage collection, which asks for it, deletes nothing
 
 
 class Undecided(MemoryStore):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from lakecli.base.layout import sstable_key
 from lakecli.base.model import RefKind
+from lakecli.base.progress import NO_PROGRESS
 from lakecli.committed.values import decode_entry
 from lakecli.errors import (
     AlreadyExists,
@@ -27,11 +28,13 @@ from lakecli.refs.history import iter_log
 from lakecli.refs.ref_store import RefStore
 from lakecli.remote.refs import find_ref
 from lakecli.repository import repo
+from lakecli.repository.clone import clone_known
 from lakecli.repository.commit import commit
 from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.diff import diff_refs
 from lakecli.repository.guard import GcGuard, Gone, claim_trees
 from lakecli.repository.handle.lake import Lake, iter_repositories
+from lakecli.repository.handle.namespace import NamespaceTaken, origin_of
 from lakecli.repository.lakefs.dump import (
     BadDump,
     LeftOut,
@@ -39,6 +42,7 @@ from lakecli.repository.lakefs.dump import (
     parse_manifest,
     read_dump,
 )
+from lakecli.repository.lakefs.kept_dumps import find_take_over
 from lakecli.repository.lakefs.restore import clone_from_lakefs, restore_refs
 from lakecli.repository.log import LogOptions, log
 from lakecli.repository.push import PushOptions, push
@@ -47,7 +51,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.refs_dump import refs_dump, write_dump
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.undo.undo import redo, undo
-from tests.support.clones import synced
+from tests.support.clones import machine, synced
 from tests.support.lakefs_files import log_children_first
 from tests.support.lakes import Numbered, open_lake, stage
 
@@ -445,6 +449,47 @@ def test_a_second_take_over_on_one_machine_does_not_lose_the_first_one(
             range_entries=16,
         )
         assert made.repository.record.uuid == claim["uuid"]
+
+
+def test_a_namespace_is_borrowed_after_a_creation_that_lakefs_refused(
+    lake: Lake, foreign: Path, manifest: RefsManifest
+) -> None:
+    with pytest.raises(NamespaceTaken, match="belongs to a lakeFS repository"):
+        repo.create(lake, "x", str(foreign))
+    made = clone_from_lakefs(lake, str(foreign), "x", manifest, range_entries=16)
+    assert made.repository.record.is_borrowed
+
+
+def test_a_namespace_is_cloned_after_a_take_over_that_another_machine_won(
+    lake: Lake, tmp_path: Path, foreign: Path, manifest: RefsManifest
+) -> None:
+    pending = ["claim"]
+
+    def on_step(name: str) -> None:
+        if name in pending:
+            pending.clear()
+            with machine(tmp_path, "faster") as faster:
+                clone_from_lakefs(
+                    faster, str(foreign), "x", manifest, take_over=True, range_entries=16
+                )
+
+    lake.runtime = lake.runtime._replace(on_step=on_step)
+    with pytest.raises(NamespaceTaken):
+        clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    assert clone_known(lake, str(foreign), "x", take_over=False, progress=NO_PROGRESS) is not None
+
+
+def test_a_take_over_is_dated_by_the_clock_of_the_bucket(
+    lake: Lake, foreign: Path, manifest: RefsManifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another clock, garbage collection would take the namespace for a copy."""
+    there = lake.runtime.now() + timedelta(days=3, microseconds=5)
+    monkeypatch.setattr("lakecli.repository.lakefs.restore.store_time", lambda _: there)
+    made = clone_from_lakefs(lake, str(foreign), "x", manifest, take_over=True, range_entries=16)
+    origin = origin_of(made.repository.store)
+    assert origin is not None
+    assert origin["recorded_at"] == there.isoformat()
+    assert find_take_over(made.repository.store) is not None
 
 
 def test_a_take_over_that_is_not_permitted_leaves_the_namespace_to_borrow(

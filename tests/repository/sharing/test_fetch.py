@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +14,17 @@ from lakecli.base.model import RefKind
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, NotFound
 from lakecli.kv.bucket import ReflogStore
 from lakecli.refs.ref_store import RefStore
-from lakecli.remote.packs import write_pack
+from lakecli.remote.packs import list_packs, write_pack
 from lakecli.remote.ref_records import RecordedMove
 from lakecli.repository import branch, tag
+from lakecli.repository.commit_attempts import initial_commit
 from lakecli.repository.handle.namespace import NewerRepository
 from lakecli.repository.journal.bucket_state import find_fetched
 from lakecli.repository.journal.tracking import iter_known_moves, put_known_moves
+from lakecli.repository.log import LogOptions, log
+from lakecli.repository.open_remote import open_remote
 from lakecli.repository.push import PushLease, PushOptions, push, push_deletion
-from lakecli.repository.sharing.fetch import MAX_NAMED, Change, Unpacked, _add, fetch
+from lakecli.repository.sharing.fetch import MAX_NAMED, Change, fetch
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY
 from tests.support.clones import Clones, make_commit, position
@@ -63,13 +67,6 @@ def test_fetch_records_when_it_has_read_the_bucket(clones: tuple[Repository, ...
     assert first is not None
     assert second is not None
     assert second.at > first.at
-
-
-def test_what_two_readings_found_is_added_up() -> None:
-    first, second = Unpacked(), Unpacked()
-    first.packs, first.commits, second.packs, second.commits = 1, 2, 4, 8
-    found = _add(first, second)
-    assert (found.packs, found.commits) == (5, 10)
 
 
 def test_fetch_moves_no_local_branch(clones: tuple[Repository, ...]) -> None:
@@ -244,6 +241,24 @@ def test_a_pack_that_is_listed_late_is_found_by_the_move_that_names_it(
     assert position(two) == made.id
 
 
+def test_a_pack_that_falsely_claims_to_replace_others_hides_no_commit(
+    clones: tuple[Repository, ...], bucket: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clones
+    for path in (b"a", b"b", b"c"):
+        make_commit(one, path)
+        share(one, "main")
+    large = initial_commit(START)._replace(message=os.urandom(1 << 15).hex())
+    forged = large._replace(id=large.compute_id())
+    write_pack(bucket, [forged], replaces=[info.id for info in list_packs(bucket)])
+    monkeypatch.setattr("lakecli.repository.sharing.fetch.MAX_NAMED", 0)
+    assert changes(two) == [("main", Change.NEW)]
+    assert position(two) == position(one)
+    reader = open_remote(two.lake.home, two.lake.runtime, two.record.storage_namespace)
+    with reader, log(reader, "main", LogOptions()) as found:
+        assert len(list(found)) == 4
+
+
 @pytest.mark.parametrize("hides_all", [False, True])
 def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
     clones: tuple[Repository, ...],
@@ -276,6 +291,9 @@ def test_a_ref_whose_commits_are_not_there_yet_stays_where_it_was(
     assert ("other", Change.INCOMPLETE) in changes(
         two
     )  # and not considered complete at the next fetch
+    packs |= {info.key for info in bucket.list(layout.COMMITS)}
+    kept |= {key: bucket.bucket.objects.pop(f"ns/{key}") for key in packs - kept.keys()}
+    assert ("other", Change.INCOMPLETE) in changes(two)  # nor if no pack is there any more
     bucket.bucket.objects.update({f"ns/{key}": value for key, value in kept.items()})
     late.hidden = set()
     assert changes(two) == [("other", Change.NEW)]

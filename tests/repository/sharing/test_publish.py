@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -41,6 +42,7 @@ from lakecli.repository.sharing.references import SAMPLE, NotInBucket
 from lakecli.repository.staged.changes import check_clean
 from lakecli.repository.staged.stager import Stager
 from lakecli.stores.contract import ANY
+from lakecli.stores.responses import ServerDate
 from tests.remote import chains
 from tests.remote.chains import move_ref
 from tests.support.clones import machine, make_commit, position
@@ -431,6 +433,23 @@ def test_data_is_trusted_for_half_of_the_grace_period_less_an_hour(
         push(repository, "main", options=ME)
 
 
+def test_data_is_not_trusted_as_young_by_a_clock_that_is_behind(
+    repository: Repository, bucket: FaultyStore
+) -> None:
+    push(repository, "main", options=ME)
+    date = ServerDate(clock=lambda: 0.0)
+    date.note(format_datetime(repository.lake.runtime.now() + timedelta(days=30), usegmt=True))
+    bucket.server_date = date  # type: ignore[attr-defined]
+    add(repository, b"gone", days_old=-20)
+    for number in range(SAMPLE):
+        path = b"younger-%d" % number
+        add(repository, path, days_old=-30)
+        put_data(bucket, path)
+    with pytest.raises(NotInBucket) as raised:
+        push(repository, "main", options=ME)
+    assert raised.value.paths == (b"gone",)
+
+
 def test_young_data_is_not_trusted_once_the_youngest_is_gone(
     repository: Repository, bucket: FaultyStore
 ) -> None:
@@ -490,7 +509,7 @@ def test_push_keeps_the_trees_of_new_commits_while_they_may_be_condemned(
     collect(bucket, Phase.CONDEMNED, 1)
     later = LocalRepository(repository.lake, repository.record)  # has read no state before
     push(later, "main", options=ME)
-    assert set(gc_protocol.iter_keeps(bucket, 1)) == set(map(layout.sstable_key, trees))
+    assert set(gc_protocol.iter_keeps(bucket)) == set(map(layout.sstable_key, trees))
 
 
 @pytest.mark.parametrize(("phase", "reads"), [(None, 2), (Phase.IDLE, 3)])

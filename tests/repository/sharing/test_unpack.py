@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +13,11 @@ from lakecli.base.ids import PackId
 from lakecli.base.model import EMPTY_TREE, RepositoryUuid
 from lakecli.kv.bucket import PackedStore
 from lakecli.remote.packs import Pack
-from lakecli.repository.commit_attempts import describe_commit
+from lakecli.remote.ref_records import InvalidRecord
+from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
-from lakecli.repository.sharing.fetch import unpack
+from lakecli.repository.sharing.fetch import is_whole, unpack
 from tests.support.lakes import make_repository, open_lake
 from tests.support.recorded_progress import RecordedProgress
 
@@ -96,12 +97,12 @@ def test_a_known_commit_has_its_whole_history(
         shown |= {pack.id: pack for pack in rounds[-1] if _ids(pack) <= available}
         available |= {commit.id for pack in found for commit in pack.commits}
         new = [pack for pack in shown.values() if pack.id not in known]
-        unpacked = unpack(repository, new)
+        unpack(repository, new)
         complete = whole(commits, available)
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             noted = {each.id for each in commits if packed.find_pack(each.id) is not None}
-            here = {each.id for each in commits if unpacked.has(txn, repository, each.id)}
+            here = {each.id for each in commits if is_whole(txn, repository, each.id)}
         # No commit counts as known without its ancestors.
         assert here <= complete
         assert noted <= complete
@@ -133,6 +134,15 @@ def test_a_commit_is_unknown_while_that_of_its_parent_is(one: Repository) -> Non
         with repository.lake.kv.read() as txn:
             packed = PackedStore(txn, repository.key)
             assert sum(packed.find_pack(each.id) is not None for each in commits) == known
+
+
+def test_what_two_readings_found_is_added_up(one: Repository) -> None:
+    repository = another(one)
+    commits = [initial_commit(WHEN + timedelta(days=number)) for number in range(2)]
+    bad = InvalidRecord("pack", "x", "_lakecli/commits/x", "it is damaged")
+    unpacked = unpack(repository, [bad, Pack(PackId("0" * 64), (), commits[:1])])
+    unpack(repository, [bad, Pack(PackId("1" * 64), (), commits)], unpacked)
+    assert (unpacked.packs, unpacked.commits, list(unpacked.damaged)) == (2, 2, [bad])
 
 
 def _ids(pack: Pack) -> set[CommitId]:

@@ -19,13 +19,13 @@ from lakecli.errors import IntegrityError
 from lakecli.repository.transfer import destination as module
 from lakecli.repository.transfer.destination import (
     Destination,
-    FileComparison,
     NoRoom,
     ObstructedFile,
     ReadOnlyDisk,
     UnsafeName,
     UnwritableFile,
 )
+from lakecli.repository.transfer.plan import PathAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -317,7 +317,7 @@ def test_a_name_that_the_disk_takes_for_another_one_is_refused(
             state = destination.state_of(
                 first.encode(), size=9, digest=blake3_of(b"the first").hex()
             )
-            assert state is FileComparison.SAME
+            assert state is PathAction.UNCHANGED
     assert {name: data for name, data in tree(root).items() if "/.lakecli" not in f"/{name}"} == {
         first: b"the first"
     }

@@ -16,9 +16,10 @@ from lakecli.errors import IntegrityError, NotFound, PermissionDenied, Unreachab
 from lakecli.repository.download import Downloader, DownloadOptions, download_object
 from lakecli.repository.download_tree import download_tree
 from lakecli.repository.reading.view import open_view
-from lakecli.repository.transfer.destination import Destination, FileComparison, NoRoom, UnsafeName
+from lakecli.repository.transfer.destination import Destination, NoRoom, UnsafeName
 from lakecli.repository.transfer.multipart_download import PartFetcher
 from lakecli.repository.transfer.parallel import Workers
+from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -309,21 +310,21 @@ def test_the_state_of_a_destination_is_found(tmp_path: Path) -> None:
     digest = blake3_of(b"data").hex()
     with Destination(os.fsencode(tmp_path)) as destination:
         for name, size, known, expected in [
-            (b"f", 4, digest, FileComparison.SAME),
-            (b"f", 5, digest, FileComparison.DIFFERENT),
-            (b"f", 4, blake3_of(b"atad").hex(), FileComparison.DIFFERENT),
-            (b"f", 4, None, FileComparison.DIFFERENT),
-            (b"link", 4, digest, FileComparison.DIFFERENT),
-            (b"d", 4, digest, FileComparison.DIFFERENT),
-            (b"none", 4, digest, FileComparison.MISSING),
-            (b"none/at/all", 4, digest, FileComparison.MISSING),
+            (b"f", 4, digest, PathAction.UNCHANGED),
+            (b"f", 5, digest, PathAction.CHANGED),
+            (b"f", 4, blake3_of(b"atad").hex(), PathAction.CHANGED),
+            (b"f", 4, None, PathAction.CHANGED),
+            (b"link", 4, digest, PathAction.CHANGED),
+            (b"d", 4, digest, PathAction.CHANGED),
+            (b"none", 4, digest, PathAction.NEW),
+            (b"none/at/all", 4, digest, PathAction.NEW),
         ]:
             assert destination.state_of(name, size=size, digest=known) is expected, name
         for name in (b"link/x", b"f/x", b"../f"):
             with pytest.raises(UnsafeName):
                 destination.state_of(name, size=4, digest=digest)
     with Destination(os.fsencode(tmp_path / "new")) as destination:
-        assert destination.state_of(b"a/b", size=1, digest=None) is FileComparison.MISSING
+        assert destination.state_of(b"a/b", size=1, digest=None) is PathAction.NEW
     assert not (tmp_path / "new").exists()
 
 

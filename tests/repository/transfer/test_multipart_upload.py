@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
+from lakecli.stores.responses import ServerDate
 from tests.support.lakes import checksums, read, serve
 from tests.support.recorded_progress import RecordedProgress
 
@@ -414,6 +416,19 @@ def test_abandoned_uploads_are_searched_once_a_day(
     clock: Any = repository.lake.runtime.clock
     clock.present += timedelta(days=1)
     assert drop_leftovers(repository) == 1
+
+
+def test_a_clock_that_is_ahead_aborts_no_active_upload(
+    repository: Repository, store: Bucket
+) -> None:
+    store.time = repository.lake.runtime.now()
+    store.parts.start(data_key("ab" * 32))
+    date = ServerDate(clock=lambda: 0.0)
+    date.note(format_datetime(store.time, usegmt=True))
+    store.server_date = date  # type: ignore[attr-defined]
+    clock: Any = repository.lake.runtime.clock
+    clock.present += timedelta(days=9)
+    assert drop_leftovers(repository) == 0
 
 
 # Reading

@@ -33,6 +33,30 @@ def test_items_are_worked_on_concurrently() -> None:
     assert sorted(waited) == [0, 1, 2, 3]
 
 
+def test_fewer_threads_do_the_work_where_no_more_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, started, threads = threading.Thread.start, list[threading.Thread](), set[int]()
+
+    def limited(thread: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    barrier = threading.Barrier(2, timeout=20)
+
+    def work(_: int) -> None:
+        threads.add(threading.get_ident())
+        barrier.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        Workers(4).for_each(range(6), work)
+    assert len(threads) == 2
+    assert not started[0].is_alive()
+
+
 @pytest.mark.parametrize("count", [1, 4])
 def test_the_first_error_is_raised(count: int) -> None:
     done: list[int] = []

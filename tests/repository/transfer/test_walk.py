@@ -163,3 +163,10 @@ def test_of_what_was_walked_only_small_regular_files_are_read_together(
     assert opener.read_small([*named(os.fsencode(root), names, LinkPolicy.FAIL)], 100) == [
         *read.values()
     ]
+
+
+def test_a_name_that_no_file_can_have_is_a_problem_of_this_name_only(tmp_path: Path) -> None:
+    fill(tmp_path, "a", "c")
+    found = named(os.fsencode(tmp_path), [b"a", b"b\0", b"c"], LinkPolicy.FAIL)
+    illegal = "not a relative name without '.', '..' and NUL"
+    assert [each.problem for each in found] == [None, illegal, None]
