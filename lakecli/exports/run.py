@@ -307,10 +307,12 @@ class _Rounds:
         objects = scan(self._repository.trees, job.tree, prefix=job.prefix)
         if not job.since_tree and next(objects, None) is None:
             raise no_such_path(self._repository, ref, job.prefix)
-        if not job.dry_run and not holds_success(self._repository, job):
+        if not job.dry_run:
             own_files(job).delete([SUCCESS])
         outcome = self._round(parts)
-        markers, outcome.markers = outcome.markers, []
+        markers, outcome.markers = set(outcome.markers), []
+        if not job.dry_run and holds_success(self._repository, job):
+            markers.add(job.prefix + SUCCESS.encode())  # deleted above, even if it is unchanged
         again = [] if job.dry_run else outcome.take_retried()
         if again:
             outcome.join(self._round(_parts_of(again)))

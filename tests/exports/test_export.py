@@ -246,6 +246,20 @@ def test_without_a_success_of_its_own_an_old_one_goes_first(
     assert not (target / "_SUCCESS").exists()
 
 
+def test_an_old_success_goes_first_if_the_ref_has_one_too(
+    repository: Repository, tmp_path: Path
+) -> None:
+    first = put(repository, {b"t/a": b"1", b"t/_SUCCESS": b"mine"})
+    target = tmp_path / "out"
+    run(repository, target, b"t")
+    put(repository, {b"t/a//b": b"2"})
+    assert run(repository, target, b"t").outcome.failed == 1
+    assert not (target / "_SUCCESS").exists()
+    put(repository, {b"t/a//b": None, b"t/c": b"3"})
+    run(repository, target, b"t", since=first)
+    assert (target / "_SUCCESS").read_bytes() == b"mine"
+
+
 def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     bad, gone = (
