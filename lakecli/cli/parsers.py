@@ -258,7 +258,10 @@ def linked(context: Context) -> tuple[Path, Link] | None:
         The directory and its link; ``None`` if there is no linked directory, or if a base URI is
         set, because no word then names a file of a directory.
     """
-    found = None if context.base_uri else linked_root(os.getcwd())  # noqa: PTH109
+    try:
+        found = None if context.base_uri else linked_root(os.getcwd())  # noqa: PTH109
+    except FileNotFoundError:  # the current directory was deleted
+        return None
     if found is None:
         return None
     from pathlib import Path

@@ -43,6 +43,11 @@ def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
+def from_here(path: StrPath) -> str:
+    """Return an absolute path; an absolute `path` is valid even if this directory was deleted."""
+    return os.fspath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+
+
 def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     """Return the paths below `root`; without `root`, the conventional paths of the platform.
 
@@ -50,7 +55,7 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     ``~/Library``.
     """
     if root is not None:
-        below = os.path.join(os.getcwd(), root)
+        below = from_here(root)
         return HomePaths(f"{below}/config.toml", f"{below}/store", f"{below}/cache")
     user = environ.get("HOME", "")
     if not user.startswith("/"):
