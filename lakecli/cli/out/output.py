@@ -480,9 +480,9 @@ class Output:
             self._put_error(line + "\n")
 
     def _put_error(self, text: str) -> None:
-        # If the reader of stderr is gone, the command is finished nevertheless; its exit code
-        # still reports the result.
-        with suppress(BrokenPipeError):
+        # If the reader of stderr is gone or its disk is full, the command is finished nevertheless;
+        # its exit code still reports the result.
+        with suppress(OSError):
             self._stderr.write(text)
             self._stderr.flush()
 
@@ -500,13 +500,13 @@ class Guarded(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write text with hidden characters escaped."""
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             self._stream.write(format_.harmless(text))
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             self._stream.flush()
 
     def fileno(self) -> int:
