@@ -34,7 +34,8 @@ class Pager:
 
     def __init__(self, command: str) -> None:
         environ = {"LESS": "FRX", **os.environ}
-        self._process = Popen(shlex.split(command), stdin=PIPE, text=True, env=environ)
+        words, lenient = shlex.split(command), "surrogateescape"  # -z writes paths unchanged
+        self._process = Popen(words, stdin=PIPE, env=environ, encoding="utf-8", errors=lenient)
         self.stream = cast("TextIO", self._process.stdin)
 
     def finish(self) -> None:
