@@ -103,7 +103,7 @@ def config_set(context: Context, key: SettingName, value: str = argument("VALUE"
 def _set(context: Context, key: str, value: str) -> None:
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)
-    if stronger.origin in ("flag", "environment"):
+    if stronger.place not in ("", context.config_file):
         context.out.warn(f"{stronger.place} still overrides {key}")
 
 
