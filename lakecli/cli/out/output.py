@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOBase
 from itertools import islice
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -88,6 +89,7 @@ class Output:
         self._bar: BarProgress | None = None
         self._mark = ""
         self._held: list[Any] = []
+        self._thread = get_ident()
         self._texts: Callable[[list[Any]], Iterable[str]] = list
         self.heard: Callable[[str, str], None] | None = None
         self.json = json
@@ -468,7 +470,10 @@ class Output:
 
     def _write_error(self, line: str) -> None:
         try:
-            self.flush()
+            # Messages of other threads leave the items to this one, which keeps their order.
+            if get_ident() == self._thread:
+                self._write_held()
+            self._stdout.flush()
         except BrokenPipeError:
             raise
         except OSError:  # a full disk: the flush at the end of the command reports it
