@@ -3,6 +3,7 @@
 A part, and the `Job` that all parts share, are sent to executors, so they consist of plain values.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,7 +35,7 @@ from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
-from lakecli.stores.uri import is_local
+from lakecli.stores.uri import is_local, parse
 from lakecli.worktree.obstacles import parents_of
 
 REPORTED_FAILURES: Final = 10_000
@@ -235,8 +236,11 @@ class _Export:
         self._workers = Workers(job.threads)
         account, check = job.location.account, self._workers.check
         self.target = open_target(job.destination, job.region, account, check)
-        self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
+        own, place = job.location.uri, job.destination
+        if self._is_local and is_local(own):
+            own, place = (os.path.realpath(parse(each).path) for each in (own, place))
+        self._own = os.fsencode(own.removeprefix(place + "/")) + b"/"
         self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()

@@ -325,6 +325,9 @@ def test_its_own_namespace_is_refused(repository: Repository, tmp_path: Path, be
     put(repository, {b"namespace/data/x": b"2", b"namespace2": b"3"})
     report = run(repository, tmp_path)
     assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
+    (tmp_path / "above").symlink_to(tmp_path)
+    report = run(repository, tmp_path / "above")
+    assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
 
 
 def test_a_file_as_destination_is_refused(repository: Repository, tmp_path: Path) -> None:
