@@ -21,7 +21,7 @@ from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
-from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
+from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target, real
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
@@ -35,7 +35,7 @@ from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
-from lakecli.stores.uri import is_local, parse
+from lakecli.stores.uri import is_local
 from lakecli.worktree.obstacles import parents_of
 
 REPORTED_FAILURES: Final = 10_000
@@ -237,10 +237,8 @@ class _Export:
         account, check = job.location.account, self._workers.check
         self.target = open_target(job.destination, job.region, account, check)
         self._is_local = is_local(job.destination)
-        own, place = job.location.uri, job.destination
-        if self._is_local and is_local(own):
-            own, place = (os.path.realpath(parse(each).path) for each in (own, place))
-        self._own = os.fsencode(own.removeprefix(place + "/")) + b"/"
+        own = real(job.location.uri).removeprefix(real(job.destination) + "/")
+        self._own = os.fsencode(own) + b"/"
         self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()

@@ -34,7 +34,7 @@ from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import in_order
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
-from lakecli.exports.target import OwnFiles
+from lakecli.exports.target import OwnFiles, real
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
@@ -261,11 +261,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
-    places, own_places = {uri}, {own}
-    if is_local(uri) and is_local(own):
-        places.add("local://" + os.path.realpath(parse(uri).path))
-        own_places.add("local://" + os.path.realpath(parse(own).path))
-    if any(f"{place}/".startswith(f"{mine}/") for place in places for mine in own_places):
+    if f"{uri}/".startswith(f"{own}/") or f"{real(uri)}/".startswith(f"{real(own)}/"):
         raise Refused(
             f"the destination lies in the repository's own storage namespace: {uri}",
             hint="export to another prefix, bucket or directory",

@@ -88,6 +88,11 @@ def open_target(
     return BucketTarget(open_by_uri(uri, region=region, account=account))
 
 
+def real(uri: str) -> str:
+    """Return a URI; in a URI of a directory, symbolic links are resolved."""
+    return f"local://{os.path.realpath(parse(uri).path)}" if is_local(uri) else uri
+
+
 class OwnFiles:
     """Lists, writes and deletes lakecli's own files at a destination, such as ``_SUCCESS``."""
 
