@@ -196,10 +196,7 @@ def use(
 
             show_commit(repository, default.ref)
         used = str(default)
-        set_value(context.config_file, USE, used)
-        stronger = context.environ.get("LAKECLI_USE")
-        if stronger:
-            context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
+        _set(context, USE, used)
         lines.append(f"Using {default}")
     else:
         used = context.settings.used
