@@ -3,7 +3,7 @@
 import codecs
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from subprocess import PIPE, Popen
 from typing import BinaryIO, Final, TextIO, cast
@@ -70,8 +70,3 @@ class EscapedBytes:
         """Write what was held back: a CR or an incomplete UTF-8 sequence at the end."""
         rest = self._held + self._decoder.decode(b"", final=True)
         self._target.write(harmless(rest).encode())
-
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        """Write bytes piece by piece."""
-        for part in parts:
-            self.write(part)

@@ -125,7 +125,8 @@ def test_a_document_on_a_terminal_is_escaped(parts: list[str]) -> None:
     target = io.BytesIO()
     data = "".join(parts).encode("utf-8", "surrogateescape")
     shown = EscapedBytes(target)
-    shown.writelines(data[at : at + 1] for at in range(len(data)))
+    for at in range(len(data)):
+        shown.write(data[at : at + 1])
     shown.finish()
     assert target.getvalue().decode() == harmless(os.fsdecode(data).replace("\r\n", "\n"))
 
