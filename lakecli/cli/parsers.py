@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from shlex import quote
 from types import MappingProxyType
@@ -489,6 +489,18 @@ def read_time(text: str, context: Context) -> datetime:
     from lakecli.refs.expression import parse_when
 
     return parse_when(text, context.now())
+
+
+def moment(seconds: int) -> datetime:
+    """Return the time that a number of seconds after 1970 means.
+
+    Raises:
+        UsageError: the time is too late or too early.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise UsageError(f"not a time in unix seconds: {seconds}") from None
 
 
 def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:
