@@ -11,7 +11,6 @@ Text from a bucket is untrusted, so `Output._shown` escapes invisible characters
 """
 
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -285,7 +284,7 @@ class Output:
             return
         source = iter(items)
         last: T | None = None
-        for last in islice(source, min(amount, sys.maxsize)):
+        for last in islice(source, amount):
             yield last
         for _ in source:
             more = "0"
