@@ -14,7 +14,7 @@ from lakecli.cli.line import BOOLEANS, Globals, without_secrets
 from lakecli.cli.out.output import Output
 from lakecli.cli.tree import READS
 from lakecli.errors import NotFound, Refused, Unreachable, UsageError, without_passwords
-from lakecli.settings.home import HomePaths, chosen_home, home_paths, read_file
+from lakecli.settings.home import HomePaths, chosen_home, from_here, home_paths, read_file
 from lakecli.stores.uri import is_local
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Context:
         given = self._given.config
         if given is None or given.endswith(LAKECTL_SUFFIXES):
             return self.home.config
-        return os.path.join(os.getcwd(), given)
+        return from_here(given)
 
     @cached_property
     def lakectl_file(self) -> str | None:
@@ -140,7 +140,7 @@ class Context:
             given = self.environ.get("LAKECTL_CONFIG_FILE", "")
         elif not given.endswith(LAKECTL_SUFFIXES):
             return None
-        return os.path.join(os.getcwd(), given) if given else None
+        return from_here(given) if given else None
 
     @cached_property
     def lakectl(self) -> "LakectlFile":

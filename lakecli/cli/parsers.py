@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from shlex import quote
 from types import MappingProxyType
@@ -258,7 +258,10 @@ def linked(context: Context) -> tuple[Path, Link] | None:
         The directory and its link; ``None`` if there is no linked directory, or if a base URI is
         set, because no word then names a file of a directory.
     """
-    found = None if context.base_uri else linked_root(os.getcwd())  # noqa: PTH109
+    try:
+        found = None if context.base_uri else linked_root(os.getcwd())  # noqa: PTH109
+    except FileNotFoundError:  # the current directory was deleted
+        return None
     if found is None:
         return None
     from pathlib import Path
@@ -486,6 +489,18 @@ def read_time(text: str, context: Context) -> datetime:
     from lakecli.refs.expression import parse_when
 
     return parse_when(text, context.now())
+
+
+def moment(seconds: int) -> datetime:
+    """Return the time that a number of seconds after 1970 means.
+
+    Raises:
+        UsageError: the time is too late or too early.
+    """
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise UsageError(f"not a time in unix seconds: {seconds}") from None
 
 
 def read_patterns(texts: list[str], _context: Context) -> list[re.Pattern[str]]:

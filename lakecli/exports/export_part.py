@@ -3,6 +3,7 @@
 A part, and the `Job` that all parts share, are sent to executors, so they consist of plain values.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +21,7 @@ from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
-from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
+from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target, real
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
@@ -231,8 +232,9 @@ class _Export:
         account, check = job.location.account, self._workers.check
         place = job.destination, job.region, account, check
         self.target = open_target(*place, dry_run=job.dry_run)
-        self._own = job.location.uri.removeprefix(job.destination + "/").encode() + b"/"
         self._is_local = is_local(job.destination)
+        own = real(job.location.uri).removeprefix(real(job.destination) + "/")
+        self._own = os.fsencode(own) + b"/"
         self._in_a_row = 0
         self._memory = Memory()
         self._lock = Lock()

@@ -34,7 +34,7 @@ from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import in_order
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
-from lakecli.exports.target import OwnFiles
+from lakecli.exports.target import OwnFiles, real
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
@@ -261,11 +261,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
-    places, own_places = {uri}, {own}
-    if is_local(uri) and is_local(own):
-        places.add("local://" + os.path.realpath(parse(uri).path))
-        own_places.add("local://" + os.path.realpath(parse(own).path))
-    if any(f"{place}/".startswith(f"{mine}/") for place in places for mine in own_places):
+    if f"{uri}/".startswith(f"{own}/") or f"{real(uri)}/".startswith(f"{real(own)}/"):
         raise Refused(
             f"the destination lies in the repository's own storage namespace: {uri}",
             hint="export to another prefix, bucket or directory",
@@ -307,10 +303,12 @@ class _Rounds:
         objects = scan(self._repository.trees, job.tree, prefix=job.prefix)
         if not job.since_tree and next(objects, None) is None:
             raise no_such_path(self._repository, ref, job.prefix)
-        if not job.dry_run and not holds_success(self._repository, job):
+        if not job.dry_run:
             own_files(job).delete([SUCCESS])
         outcome = self._round(parts)
-        markers, outcome.markers = outcome.markers, []
+        markers, outcome.markers = set(outcome.markers), []
+        if not job.dry_run and holds_success(self._repository, job):
+            markers.add(job.prefix + SUCCESS.encode())  # deleted above, even if it is unchanged
         again = [] if job.dry_run else outcome.take_retried()
         if again:
             outcome.join(self._round(_parts_of(again)))

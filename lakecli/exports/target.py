@@ -36,7 +36,10 @@ If there are more, a new listing begins shortly before the second exported objec
 
 _MAX_KEY: Final = 1024
 _LONG: Final = 200
-_MAX_METADATA: Final = 2_000
+_MAX_METADATA: Final = 2_048
+"""Maximum size of all metadata in bytes: the limit of S3. MinIO counts the headers' prefix, too."""
+
+_META: Final = "x-amz-meta-"
 _METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _METADATA_VALUE: Final = re.compile(r"[!-~]([ -~]*[!-~])?|", re.ASCII)
 
@@ -80,6 +83,11 @@ def open_target(
     if is_local(uri):
         return DirectoryTarget(os.fsencode(parse(uri).path), check, dry_run=dry_run)
     return BucketTarget(open_by_uri(uri, region=region, account=account))
+
+
+def real(uri: str) -> str:
+    """Return a URI; in a URI of a directory, symbolic links are resolved."""
+    return f"local://{os.path.realpath(parse(uri).path)}" if is_local(uri) else uri
 
 
 class OwnFiles:
@@ -300,14 +308,16 @@ class BucketTarget:
         }
         if entry.content_encoding:
             del users[CONTENT_ENCODING]  # sent as a header instead
-        size = sum(len(text.encode("utf-8", "replace")) for pair in users.items() for text in pair)
+        own = {IDENTITY: item.identity}
+        pairs = (users | own).items()
+        size = sum(len(f"{_META}{key}{text}".encode("utf-8", "replace")) for key, text in pairs)
         fits = size <= _MAX_METADATA
         if fits and self._is_strict:
             fits = all(
                 _METADATA_KEY.fullmatch(key) and _METADATA_VALUE.fullmatch(value)
                 for key, value in users.items()
             )
-        metadata = {**users, IDENTITY: item.identity} if fits else {IDENTITY: item.identity}
+        metadata = users | own if fits else own
         return contract.Attributes(entry.content_type, metadata, entry.content_encoding), fits
 
 

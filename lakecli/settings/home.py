@@ -6,11 +6,13 @@ limited. Changes are made with tomlkit, which keeps comments.
 """
 
 import errno
+import fcntl
 import os
 import pwd
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.directories import StrPath, make_private
@@ -43,6 +45,11 @@ def chosen_home(given: StrPath | None, environ: Mapping[str, str]) -> str | None
     return os.fspath(given) if given else environ.get(HOME_VARIABLE) or None
 
 
+def from_here(path: StrPath) -> str:
+    """Return an absolute path; an absolute `path` is valid even if this directory was deleted."""
+    return os.fspath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+
+
 def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     """Return the paths below `root`; without `root`, the conventional paths of the platform.
 
@@ -50,7 +57,7 @@ def home_paths(root: StrPath | None, environ: Mapping[str, str]) -> HomePaths:
     ``~/Library``.
     """
     if root is not None:
-        below = os.path.join(os.getcwd(), root)
+        below = from_here(root)
         return HomePaths(f"{below}/config.toml", f"{below}/store", f"{below}/cache")
     user = environ.get("HOME", "")
     if not user.startswith("/"):
@@ -234,6 +241,8 @@ def _edit(
 ) -> None:
     """Change or remove one setting by the first function that leaves all other settings unchanged.
 
+    The file is replaced atomically, and only its owner can read it. A symbolic link is followed.
+
     tomlkit loses or breaks settings in some files, such as files with dotted keys or inline tables.
     So the settings in each result are compared with the expected settings.
 
@@ -241,43 +250,65 @@ def _edit(
         after: the name and the new value of the setting; empty to remove the setting.
         ways: functions that take the text of the file and return the changed text, tried in order.
     """
+    if is_pipe(path):
+        raise UsageError(f"{path} is no file that can be changed", hint="name a file")
+    with _locked(os.path.realpath(path)) as target:
+        read_file(path)
+        text = _edited(read_configuration(path) or "", name, after, ways)
+        if text is None:
+            raise UsageError(
+                f"cannot change {name} in {path} without changing other settings",
+                hint=f"open {path} in an editor",
+            )
+        with replacing(target) as file:
+            file.write(text.encode())
+
+
+def _edited(
+    before: str, name: str, after: Mapping[str, object], ways: Iterable[Callable[[str], str]]
+) -> str | None:
     from tomlkit.exceptions import TOMLKitError
 
-    read_file(path)
-    before = read_configuration(path) or ""
     if before and not before.endswith("\n"):
         before += "\n"
     wanted = {**_flat(before), **after}
     if not after:
-        del wanted[name]
+        wanted.pop(name, None)
     for way in ways:
         try:
             text = way(before)
-            if _flat(text) != wanted:
-                continue
+            if _flat(text) == wanted:
+                return text
         except (ValueError, TOMLKitError):
             continue
-        _write(path, text)
-        return
-    hint = f"open {path} in an editor"
-    raise UsageError(f"cannot change {name} in {path} without changing other settings", hint=hint)
+    return None
 
 
 def _flat(text: str) -> dict[str, object]:
     return dict(_flatten(parse_toml(text), ""))
 
 
-def _write(path: StrPath, text: str) -> None:
-    """Replace a file atomically; only its owner can read it. A symbolic link is followed."""
-    if is_pipe(path):
-        raise UsageError(f"{path} is no file that can be changed", hint="name a file")
-    target = os.path.realpath(path)
-    directory = os.path.dirname(target)
+@contextmanager
+def _locked(path: str) -> Iterator[str]:
+    """Yield the path of a file while no other process edits files of its directory.
+
+    A missing directory is created, and can then be read only by its owner.
+
+    Raises:
+        PermissionDenied: the file cannot be written.
+        Unreachable: the disk is full or does not answer.
+    """
+    directory = os.path.dirname(path)
     try:
         if not os.path.isdir(directory):  # keep the mode of an existing directory: it may be shared
             make_private(directory)
-        with replacing(target) as file:
-            file.write(text.encode())
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield path
+        finally:
+            os.close(descriptor)
     except OSError as error:
         message = f"cannot write {path}: {(error.strerror or str(error)).lower()}"
         hint = MACHINE_HINTS.get(error.errno or 0)

@@ -6,8 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.support.canaries import plant
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.support.demo import Demo
+    from tests.support.golden import Cli
 
 LAKECLI = Path(sys.executable).with_name("lakecli")
 
@@ -70,3 +77,14 @@ def test_no_command_loads_what_was_downloaded(tmp_path: Path) -> None:
         assert not (tmp_path / "marker").exists(), (command, (tmp_path / "marker").read_text())
     # Nor is the bare repository of Git there believed.
     assert run("log", MAIN, "--amount", "1", "--format", "%an %ae") == "me me@example.com\n"
+
+
+def test_a_commit_succeeds_in_a_directory_that_was_deleted(
+    cli: Cli, demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo.stage({"a": "1"})
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (tmp_path / "config.toml").touch()
+    cli.ok("commit", MAIN, "-m", "first", "--config", tmp_path / "config.toml")

@@ -221,3 +221,11 @@ def test_no_manifest_field_is_an_unexpected_error(shared: Demo, tmp_path: Path, 
         (head if field in HEADER else item)[field] = value
         path.write_text(json.dumps({**head, "objects": [item]}))
         checked(shared.cli, "fs", "presign", "--check", str(path))
+
+
+@pytest.mark.parametrize("line", ["reflog {} --after", "fs du {}/ --depth", "log {} --amount"])
+@pytest.mark.usefixtures("demo")
+def test_a_number_of_more_than_64_bits_is_refused(cli: Cli, line: str) -> None:
+    refused = cli(*line.format(MAIN).split(), "9" * 20)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "more than 18 digits" in refused.stderr

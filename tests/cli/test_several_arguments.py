@@ -108,9 +108,9 @@ def test_what_says_nothing_is_refused(cli: Cli, argv: tuple[str, ...], said: str
 def test_a_missing_list_is_reported(cli: Cli, command: str) -> None:
     missing = cli("fs", command, "--files-from", cli.directory / "none", f"{MAIN}/")
     assert missing.exit_code == ExitCode.NOT_FOUND
-    assert f"no file {cli.directory}/none" in missing.stderr
+    assert f"no such file: {cli.directory}/none" in missing.stderr
     directory = cli("fs", command, "--files-from", cli.directory, f"{MAIN}/")
-    assert directory.exit_code == ExitCode.PERMISSION
+    assert directory.exit_code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,20 @@ def test_without_a_success_of_its_own_an_old_one_goes_first(
     assert not (target / "_SUCCESS").exists()
 
 
+def test_an_old_success_goes_first_if_the_ref_has_one_too(
+    repository: Repository, tmp_path: Path
+) -> None:
+    first = put(repository, {b"t/a": b"1", b"t/_SUCCESS": b"mine"})
+    target = tmp_path / "out"
+    run(repository, target, b"t")
+    put(repository, {b"t/a//b": b"2"})
+    assert run(repository, target, b"t").outcome.failed == 1
+    assert not (target / "_SUCCESS").exists()
+    put(repository, {b"t/a//b": None, b"t/c": b"3"})
+    run(repository, target, b"t", since=first)
+    assert (target / "_SUCCESS").read_bytes() == b"mine"
+
+
 def test_damage_is_found_on_the_way(repository: Repository, tmp_path: Path) -> None:
     put(repository, PARTITIONS)
     bad, gone = (
@@ -310,6 +324,9 @@ def test_its_own_namespace_is_refused(repository: Repository, tmp_path: Path, be
     assert report.outcome.failed == 0
     put(repository, {b"namespace/data/x": b"2", b"namespace2": b"3"})
     report = run(repository, tmp_path)
+    assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
+    (tmp_path / "above").symlink_to(tmp_path)
+    report = run(repository, tmp_path / "above")
     assert [each.path for each in report.outcome.failures] == [b"namespace/data/x"]
 
 

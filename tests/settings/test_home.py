@@ -6,19 +6,24 @@ import errno
 import os
 import re
 import tomllib
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakecli.base import temporary_files
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.settings.home import read_file, set_value, unset_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
+    from typing import BinaryIO
 
     from lakecli.errors import LakeError
 
@@ -174,3 +179,22 @@ def test_a_setting_is_written_where_a_reader_expects_it(
     path.write_text(text)
     set_value(path, "user.name", "Bo")
     assert path.read_text() == after
+
+
+def test_two_edits_at_a_time_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.toml"
+    others: list[Thread] = []
+
+    @contextmanager
+    def replacing(target: str) -> Iterator[BinaryIO]:
+        if not others:
+            others.append(Thread(target=set_value, args=(path, "sync", "auto")))
+            others[0].start()
+            others[0].join(0.05)
+        with temporary_files.replacing(target) as file:
+            yield file
+
+    monkeypatch.setattr("lakecli.settings.home.replacing", replacing)
+    set_value(path, "use", "lakefs://demo")
+    others[0].join()
+    assert read_file(path) == {"use": "lakefs://demo", "sync": "auto"}

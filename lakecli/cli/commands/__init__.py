@@ -106,7 +106,7 @@ here, never each other::
     log_format        the forms of `log`
     moved_refs        refs that moved in the bucket
     named_checks      what --check names
-    names_from_file   --files-from and --stdin
+    names_from_file   input files, --files-from and --stdin
     output_file       files that --output names
     presigned_links   presigned URLs
     refs_manifest     refs dumps of lakeFS

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from lakecli.base.model import Commit, MergeStrategy
 from lakecli.base.uri import ref_of
@@ -12,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.parsers import NO_METADATA, check_message, linked, ref_here
+from lakecli.cli.parsers import NO_METADATA, check_message, linked, moment, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit as make_commit
 
@@ -77,7 +76,7 @@ def commit(
             commit_worktree(context, open_worktree(context), of_directory, is_plain=True)
             return
         branch = ref_here(None, context)
-    created_at = None if epoch_time_seconds < 0 else _date(epoch_time_seconds)
+    created_at = None if epoch_time_seconds < 0 else moment(epoch_time_seconds)
 
     if "" in (*paths, *prefixes):
         raise UsageError("--path or --prefix is empty", hint="leave it out to commit everything")
@@ -97,10 +96,3 @@ def commit(
     )
     context.out.emit(made, text=lambda: commit_lines(made, branch=ref_of(branch)))
     bring_along(context, repository, ref_of(branch))
-
-
-def _date(seconds: int) -> datetime:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        raise UsageError(f"date out of range: {seconds} seconds after 1970") from None

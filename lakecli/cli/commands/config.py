@@ -103,7 +103,7 @@ def config_set(context: Context, key: SettingName, value: str = argument("VALUE"
 def _set(context: Context, key: str, value: str) -> None:
     set_value(context.config_file, key, value)
     stronger = context.settings.find(key)
-    if stronger.origin in ("flag", "environment"):
+    if stronger.place not in ("", context.config_file):
         context.out.warn(f"{stronger.place} still overrides {key}")
 
 
@@ -196,10 +196,7 @@ def use(
 
             show_commit(repository, default.ref)
         used = str(default)
-        set_value(context.config_file, USE, used)
-        stronger = context.environ.get("LAKECLI_USE")
-        if stronger:
-            context.out.warn(f"LAKECLI_USE still overrides it: {stronger}")
+        _set(context, USE, used)
         lines.append(f"Using {default}")
     else:
         used = context.settings.used

@@ -242,7 +242,8 @@ def export(
     failures = [(each.path, each.why) for each in report.outcome.failures]
     problem = exporting.summarise(report)
     if problem is not None:
-        transfers.raise_failures(context, failures, verb="export", hint=problem.hint or "")
+        count, hint = report.outcome.failed, problem.hint or ""
+        transfers.raise_failures(context, failures, verb="export", hint=hint, count=count)
 
 
 def _write_manifest(context: Context, path: LakeUri, destination: str, *, hidden: bool) -> None:

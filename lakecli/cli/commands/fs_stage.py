@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.transfers import emit_entry, entry_record, raise_failures
@@ -12,7 +11,7 @@ from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
-from lakecli.cli.parsers import NO_METADATA, read_new_metadata
+from lakecli.cli.parsers import NO_METADATA, moment, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in
@@ -98,7 +97,7 @@ def fs_stage(
             location=location,
             size=size,
             checksum=checksum.strip(),
-            modified_at=None if mtime is None else _moment(mtime),
+            modified_at=None if mtime is None else moment(mtime),
             content_type=content_type,
             metadata=metadata,
         )
@@ -154,13 +153,6 @@ def _path_for(path: LakeUri, location: str | None, *, size: int | None) -> bytes
             hint=f"give the whole path: {path}NAME",
         )
     return below + os.fsencode(own)
-
-
-def _moment(seconds: int) -> datetime:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        raise UsageError(f"not a time in unix seconds: {seconds}") from None
 
 
 @answers(EntryJson, each=True)

@@ -12,6 +12,7 @@ from lakecli.base.layout import MAX_TABLE_SIZE
 from lakecli.base.model import CommitId, RepositoryRecord
 from lakecli.base.pipes import is_stdout
 from lakecli.cli.commands import refs_manifest
+from lakecli.cli.commands.names_from_file import read_input
 from lakecli.cli.commands.output_file import check_writable, replacing
 from lakecli.cli.context import Context
 from lakecli.cli.line import REQUIRED, Kind, flag, option
@@ -294,12 +295,10 @@ def _read_table(context: Context, source: str) -> SSTable:
         UsageError: `source` is a directory or a malformed URI.
         IntegrityError: the data is damaged or not an SSTable.
     """
-    if source == "-":
-        data = context.stdin.buffer.read(MAX_TABLE_SIZE + 1)
-    elif "://" in source:
+    if "://" in source:
         folder, _, key = source.rpartition("/")
         store, _ = context.runtime.find_store(folder)
         data = get_bounded(store, key, MAX_TABLE_SIZE)
     else:
-        data = refs_manifest.read_file(source, MAX_TABLE_SIZE)
+        data = read_input(context, source, MAX_TABLE_SIZE)
     return SSTable(BytesSource(source, data))

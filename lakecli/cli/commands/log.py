@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -128,7 +127,7 @@ def log(
 
     def cut(items: Iterable[T], id_of: Callable[[T], str]) -> Iterable[T]:
         if limit and amount > 0:
-            return islice(items, min(amount, sys.maxsize))
+            return islice(items, amount)
         return context.out.page(items, amount=amount, name=id_of)
 
     if graph:

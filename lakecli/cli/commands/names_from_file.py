@@ -9,9 +9,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from typing import Annotated, Final, NamedTuple, TypeVar, cast
 
+from lakecli.base.directories import StrPath
 from lakecli.base.model import MAX_PATH_SIZE, Entry
 from lakecli.base.parsing import MAX_SIZE
 from lakecli.base.pipes import open_input
@@ -32,21 +33,38 @@ _READ_SIZE: Final = 1 << 16
 _MAX_QUESTION: Final = 1 << 16
 
 
-def read_document(context: Context, filename: str) -> str:
-    """Return the text of a file, or of standard input for ``-``, up to `MAX_SIZE` + 1 bytes.
+def read_document(context: Context, source: str) -> str:
+    """Return the text of a file, or of standard input for ``-``, up to `MAX_SIZE` + 1 bytes."""
+    return read_input(context, source, MAX_SIZE).decode("utf-8", "surrogateescape")
+
+
+def read_input(context: Context, source: str, max_size: int) -> bytes:
+    """Return at most `max_size` + 1 bytes of a file, or of standard input for ``-``.
+
+    A caller refuses input with the extra byte. Errors are those of `open_file`.
+    """
+    if source == STANDARD_INPUT:
+        return bytes_of(context).read(max_size + 1)
+    with open_file(source) as file:
+        return file.read(max_size + 1)
+
+
+def open_file(source: StrPath) -> BufferedReader:
+    """Open a file or a pipe for reading.
 
     Raises:
-        NotFound: the file cannot be read.
+        NotFound: there is no such file.
+        PermissionDenied: the file cannot be read.
+        UsageError: the file is a directory.
     """
-    if filename == STANDARD_INPUT:
-        data = bytes_of(context).read(MAX_SIZE + 1)
-    else:
-        try:
-            with open_input(filename) as file:
-                data = file.read(MAX_SIZE + 1)
-        except OSError as error:
-            raise NotFound(f"cannot read {filename}: {(error.strerror or '').lower()}") from error
-    return data.decode("utf-8", "surrogateescape")
+    try:
+        return open_input(source)
+    except FileNotFoundError:
+        raise NotFound(f"no such file: {source}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{source} is a directory", hint="give a file in it") from None
+    except OSError as error:
+        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
 
 
 class NamesOptions(NamedTuple):
@@ -111,18 +129,12 @@ def open_names(context: Context, source: str) -> Iterator[BufferedIOBase]:
     Raises:
         NotFound: there is no such file.
         PermissionDenied: the file cannot be read.
-        UsageError: the file is a device, which may have no end.
+        UsageError: the file is a directory, or a device, which may have no end.
     """
     if source == STANDARD_INPUT:
         yield bytes_of(context)
         return
-    try:
-        file = open_input(source)
-    except FileNotFoundError:
-        raise NotFound(f"no file {source}") from None
-    except OSError as error:
-        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
-    with file:
+    with open_file(source) as file:
         is_device = stat.S_ISCHR(os.fstat(file.fileno()).st_mode)
         if is_device and not (file.isatty() or source == os.devnull):
             raise UsageError(f"{source} is a device", hint="give a file, or - for standard input")

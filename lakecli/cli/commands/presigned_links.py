@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
 from lakecli.base.model import CommitId, Entry
-from lakecli.base.pipes import is_stdout, open_input
+from lakecli.base.pipes import is_stdout
 from lakecli.base.uri import LakeUri, as_directory, check_path, parse_repository, ref_of
 from lakecli.base.visibility import is_visible
+from lakecli.cli.commands.names_from_file import open_file
 from lakecli.cli.commands.output_file import PRIVATE, check_writable, replacing
 from lakecli.cli.commands.transfers import raise_failures
 from lakecli.cli.context import Context
@@ -22,7 +23,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.out.records import pick
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.parsers import check_local
-from lakecli.errors import NotFound, UsageError
+from lakecli.errors import UsageError
 from lakecli.refs.names import check_branch_name
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff import manifest as manifests
@@ -310,11 +311,7 @@ def check_manifest(context: Context, file: Path) -> ExitCode:
     counts: Counter[str] = Counter()
     now = context.now()
     first_end: timedelta | None = None
-    try:
-        opened = TextIOWrapper(open_input(file), "utf-8", "surrogateescape", newline="")
-    except FileNotFoundError:
-        raise NotFound(f"no such file: {file}") from None
-    with opened:
+    with TextIOWrapper(open_file(file), "utf-8", "surrogateescape", newline="") as opened:
         source, items = manifests.read_manifest(opened)
         repository = context.lake().repository(parse_repository(source.repository).repository)
         for checked in manifests.check(repository, source, items, now=now):

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from lakecli.base.pipes import open_input
 from lakecli.cli.commands.moved_refs import UP_TO_DATE, short
+from lakecli.cli.commands.names_from_file import read_input
 from lakecli.cli.context import Context
-from lakecli.errors import NotFound, PermissionDenied, UsageError
 from lakecli.repository.branch import is_shared
 from lakecli.repository.lakefs.dump import MAX_SIZE, LeftOut, Reason, RefsManifest, parse_manifest
 from lakecli.repository.lakefs.restore import ASIDE, RefState, Restored
@@ -19,22 +18,7 @@ def read_manifest(context: Context, source: str) -> RefsManifest:
         PermissionDenied: the file cannot be read.
         UsageError: the text is not the manifest of a refs dump.
     """
-    if source == "-":
-        return parse_manifest(context.stdin.buffer.read(MAX_SIZE + 1))
-    return parse_manifest(read_file(source, MAX_SIZE))
-
-
-def read_file(source: str, max_size: int) -> bytes:
-    """Read at most `max_size` + 1 bytes of a file; a caller refuses a file with the extra byte."""
-    try:
-        with open_input(source) as file:
-            return file.read(max_size + 1)
-    except FileNotFoundError:
-        raise NotFound(f"no file {source}", hint="give the file, or - for standard input") from None
-    except IsADirectoryError:
-        raise UsageError(f"{source} is a directory", hint="give a file in it") from None
-    except OSError as error:
-        raise PermissionDenied(f"cannot read {source}: {error.strerror}") from error
+    return parse_manifest(read_input(context, source, MAX_SIZE))
 
 
 def left_out_lines(left_out: tuple[LeftOut, ...]) -> Iterator[str]:

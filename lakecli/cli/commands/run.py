@@ -13,7 +13,7 @@ from lakecli.cli.out.text import one_line
 from lakecli.cli.params import BranchUri, Checks, Message, NoVerify, RepositoryUri
 from lakecli.cli.parsers import read_branch
 from lakecli.cli.programs import outcome_of, run_program
-from lakecli.errors import JobFailed
+from lakecli.errors import JobFailed, without_passwords
 from lakecli.repository import run as runs
 
 
@@ -75,7 +75,7 @@ def run(
         ref_of(destination),
         context.committer(),
         branch=branch,
-        message=message or f"Run {shlex.join(job)}"[:200],
+        message=message or without_passwords(f"Run {shlex.join(job)}")[:200],
         job=tuple(job),
         checks=tuple(check),
         keep=keep,

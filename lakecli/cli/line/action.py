@@ -7,13 +7,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 
 from lakecli.cli.line.argv import Globals, normalise
-from lakecli.cli.line.declare import REQUIRED, Argument, Declaration, Option, Parameter
+from lakecli.cli.line.declare import MAX_DIGITS, REQUIRED, Argument, Declaration, Option, Parameter
 from lakecli.cli.tree import COMMANDS
-
-_MAX_DIGITS: Final = 18
 
 
 def find_action(
@@ -151,7 +149,7 @@ def _converted(text: str, parameter: Parameter) -> object:
         return text
     if type_ is int:
         least = None if isinstance(parameter.mark, Argument) else parameter.mark.min
-        if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
             raise _NotPlain
         number = int(text)
         if least is not None and number < least:

@@ -14,6 +14,7 @@ from typing import Final
 
 from lakecli.cli.line.declare import Kind, Option
 from lakecli.errors import UsageError
+from lakecli.settings.keys import KEYS
 
 GLOBAL_OPTIONS: Final = (
     Option("URI", "Prefix of URIs that do not begin with lakefs://", "--base-uri"),
@@ -41,6 +42,8 @@ VERSION_FLAGS: Final = ("-v", "--version")
 
 SETTINGS_FLAG: Final = "--conf"
 """The option for settings of Spark; its value may contain a password."""
+
+_SECRETS: Final = frozenset(key.name for key in KEYS if key.is_secret)
 
 _GLOBALS: Final = {flag: option for option in GLOBAL_OPTIONS for flag in option.flags}
 BOOLEANS: Final = {
@@ -244,12 +247,14 @@ class _Line:
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
-    """Return a command line without the values of Spark settings, for the operation log."""
+    """Return a command line for logs, without the values of secret settings and of Spark's."""
     shown: list[str] = []
     for word in argv:
         flag, equals, setting = word.partition("=")
         if shown and shown[-1] == SETTINGS_FLAG:
             shown.append(f"{flag}=...")
+        elif shown and shown[-1] in _SECRETS:
+            shown.append("...")
         elif flag == SETTINGS_FLAG and equals:
             shown.append(f"{flag}={setting.partition('=')[0]}=...")
         else:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from types import UnionType
 from typing import Any, Final, ForwardRef, NamedTuple, TypeAlias, get_type_hints
 
+from lakecli.errors import UsageError
+
 Reader: TypeAlias = Callable[[Any, Any], object]
 """A function that converts text to the value of a parameter.
 
@@ -111,6 +113,9 @@ class Option:
 
 _EMPTY: Final[Mapping[object, object]] = {str: "", list: [], Sequence: ()}
 """The defaults of options that may be omitted, by type; other types have the default ``None``."""
+
+MAX_DIGITS: Final = 18
+"""The maximum number of digits of a number, so that it fits into 64 bits."""
 
 REQUIRED: Final = object()
 """The default of a parameter that must be given."""
@@ -233,6 +238,8 @@ class Declaration:
                 value = parameter.default
             elif read is not None:
                 value = read(value, context)
+            elif isinstance(value, int) and value >= 10**MAX_DIGITS:
+                raise UsageError(f"a number of more than {MAX_DIGITS} digits: {value}")
             values[name] = value
         for name, group in self.groups.items():
             values[name] = group(**{each: values.pop(each) for each in group._fields})

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from io import TextIOWrapper
@@ -68,6 +69,7 @@ class Logs:
         self._verbose = given.verbose
         self._begun = monotonic()
         self._files: list[TextIO] = []
+        self._incomplete: dict[str, str | None] = {}
         self._logger = logging.getLogger("lakecli")
         self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
         self._requests: Counter[str] = Counter()
@@ -107,10 +109,20 @@ class Logs:
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
 
     def _file(self, place: str) -> Callable[[str], object]:
-        """Open a log file, and return a function that writes and flushes a line."""
+        """Open a log file, and return a function that writes and flushes a line.
+
+        An error does not end the command, which may be in the middle of a step; `close` reports it.
+        """
         file = _opened(place)
         self._files.append(file)
-        return lambda line: file.write(line + "\n")
+
+        def write(line: str) -> None:
+            try:
+                file.write(line + "\n")
+            except OSError as error:
+                self._incomplete[place] = error.strerror
+
+        return write
 
     def _hear(self, level: str, text: str) -> None:
         self._log.log(LEVELS[level], "%s", text)
@@ -152,7 +164,10 @@ class Logs:
         self._logger.propagate = propagate
         self._logger.handlers[:] = handlers
         for file in self._files:
-            file.close()
+            with suppress(OSError):
+                file.close()
+        for place, why in self._incomplete.items():
+            self._out.warn(f"the log {place} is incomplete: {why}")
 
 
 def _chosen(option: str, value: str, among: Sequence[str] | dict[str, int]) -> str:

@@ -11,12 +11,12 @@ Text from a bucket is untrusted, so `Output._shown` escapes invisible characters
 """
 
 import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOBase
 from itertools import islice
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
 
 from lakecli.base.progress import NO_PROGRESS, Progress
@@ -88,6 +88,7 @@ class Output:
         self._bar: BarProgress | None = None
         self._mark = ""
         self._held: list[Any] = []
+        self._thread = get_ident()
         self._texts: Callable[[list[Any]], Iterable[str]] = list
         self.heard: Callable[[str, str], None] | None = None
         self.json = json
@@ -283,7 +284,7 @@ class Output:
             return
         source = iter(items)
         last: T | None = None
-        for last in islice(source, min(amount, sys.maxsize)):
+        for last in islice(source, amount):
             yield last
         for _ in source:
             more = "0"
@@ -468,7 +469,10 @@ class Output:
 
     def _write_error(self, line: str) -> None:
         try:
-            self.flush()
+            # Messages of other threads leave the items to this one, which keeps their order.
+            if get_ident() == self._thread:
+                self._write_held()
+            self._stdout.flush()
         except BrokenPipeError:
             raise
         except OSError:  # a full disk: the flush at the end of the command reports it
@@ -480,9 +484,9 @@ class Output:
             self._put_error(line + "\n")
 
     def _put_error(self, text: str) -> None:
-        # If the reader of stderr is gone, the command is finished nevertheless; its exit code
-        # still reports the result.
-        with suppress(BrokenPipeError):
+        # If the reader of stderr is gone or its disk is full, the command is finished nevertheless;
+        # its exit code still reports the result.
+        with suppress(OSError):
             self._stderr.write(text)
             self._stderr.flush()
 
@@ -500,13 +504,13 @@ class Guarded(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write text with hidden characters escaped."""
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             self._stream.write(format_.harmless(text))
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             self._stream.flush()
 
     def fileno(self) -> int:

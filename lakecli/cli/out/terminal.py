@@ -3,7 +3,7 @@
 import codecs
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from subprocess import PIPE, Popen
 from typing import BinaryIO, Final, TextIO, cast
@@ -34,7 +34,8 @@ class Pager:
 
     def __init__(self, command: str) -> None:
         environ = {"LESS": "FRX", **os.environ}
-        self._process = Popen(shlex.split(command), stdin=PIPE, text=True, env=environ)
+        words, lenient = shlex.split(command), "surrogateescape"  # -z writes paths unchanged
+        self._process = Popen(words, stdin=PIPE, env=environ, encoding="utf-8", errors=lenient)
         self.stream = cast("TextIO", self._process.stdin)
 
     def finish(self) -> None:
@@ -69,8 +70,3 @@ class EscapedBytes:
         """Write what was held back: a CR or an incomplete UTF-8 sequence at the end."""
         rest = self._held + self._decoder.decode(b"", final=True)
         self._target.write(harmless(rest).encode())
-
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        """Write bytes piece by piece."""
-        for part in parts:
-            self.write(part)

@@ -244,6 +244,16 @@ def test_set_warns_if_a_variable_overrides_it(cli: Cli, monkeypatch: pytest.Monk
     assert cli.ok("config", "get", "user.name").stdout == "Grace\n"
 
 
+def test_set_warns_if_a_file_of_lakectl_overrides_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lakectl.yaml"
+    file.write_text("base_uri: lakefs://other/\n")
+    monkeypatch.setenv("LAKECTL_CONFIG_FILE", str(file))
+    result = cli.ok("config", "set", "base_uri", "lakefs://demo/")
+    assert result.stderr == f"warning: {file} still overrides base_uri\n"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,18 @@ def test_export_refuses_bad_input(cli: Cli, demo: Demo, out: Path, golden: Golde
         cli("export", f"{MAIN}/", ""),
     )
     assert not (out / "_SUCCESS").exists()
+
+
+def test_all_failures_are_counted(
+    cli: Cli, demo: Demo, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakecli.exports.export_part.REPORTED_FAILURES", 1)
+    for each in demo.namespace.glob("data/*/*"):
+        each.unlink()
+    failed = cli("export", f"{MAIN}/", out, "--json")
+    record = json.loads(failed.stdout)
+    assert (record["failed"], len(record["failures"])) == (3, 1)
+    assert "3 objects failed to export" in failed.stderr
 
 
 @pytest.mark.xdist_group("spark")

@@ -131,3 +131,17 @@ def test_a_killed_run_leaves_nothing_and_its_job_hinders_the_next_while_it_lives
     assert cli(*line, *load(cli)).exit_code == 0
     assert set(loaded.contents()) == {"a", "raw/new"}
     assert cli.ok("run", "list", DEMO).stdout == ""
+
+
+def test_the_message_of_the_commit_leaves_passwords_out(
+    cli: Cli, loaded: Demo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job(_words: list[str], environ: dict[str, str], *_: object, **_options: object) -> int:
+        cli.ok("fs", "upload", loaded.cli.directory / "new", f"{environ['LAKECLI_REF']}/new")
+        return 0
+
+    monkeypatch.setattr("lakecli.cli.commands.run.run_program", job)
+    cli.ok("run", MAIN, "--", "load", "postgres://ada:secret@host/db")
+    logged = cli.ok("log", MAIN).stdout
+    assert "Run load postgres://host/db" in logged
+    assert "secret" not in logged

@@ -156,6 +156,7 @@ def test_values_are_passed_unchanged(values: list[str]) -> None:
             "import --conf=spark.x.password=p --conf k=v",
             "import --conf=spark.x.password=... --conf k=...",
         ),
+        ("config set serve.secret-key a=b -q", "config set serve.secret-key ... -q"),
         ("commit lakefs://demo/main -m a=b --conf", "commit lakefs://demo/main -m a=b --conf"),
     ],
 )

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import Entry
 from lakecli.cli.out.output import Guarded, Output
-from lakecli.cli.out.terminal import EscapedBytes
+from lakecli.cli.out.terminal import EscapedBytes, Pager
 from lakecli.cli.out.text import harmless, one_line, quote_path, shell_word
 from lakecli.cli.tree import COMMANDS
 from lakecli.repository.commit import commit
@@ -125,7 +125,8 @@ def test_a_document_on_a_terminal_is_escaped(parts: list[str]) -> None:
     target = io.BytesIO()
     data = "".join(parts).encode("utf-8", "surrogateescape")
     shown = EscapedBytes(target)
-    shown.writelines(data[at : at + 1] for at in range(len(data)))
+    for at in range(len(data)):
+        shown.write(data[at : at + 1])
     shown.finish()
     assert target.getvalue().decode() == harmless(os.fsdecode(data).replace("\r\n", "\n"))
 
@@ -266,3 +267,10 @@ def test_every_command_escapes_hostile_records(cli: Cli, hostile: Sample, *, ver
         if result.exit_code == 1:
             unexpected.append(result)
     assert unexpected == []
+
+
+def test_a_pager_gets_the_bytes_of_a_path(tmp_path: Path) -> None:
+    pager = Pager(f"tee {tmp_path / 'shown'}")
+    pager.stream.write(os.fsdecode(b"a\xff\0"))
+    pager.finish()
+    assert (tmp_path / "shown").read_bytes() == b"a\xff\0"

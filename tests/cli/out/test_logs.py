@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 import re
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,12 +16,11 @@ import pytest
 from lakecli.cli.context import system_now
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.out.logs import harmless
+from lakecli.cli.out.output import Guarded, Output
 from tests.cli.test_startup import modules_after
 from tests.support.servers import SECRET_KEY, new_bucket
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.demo import Demo
     from tests.support.golden import Cli
 
@@ -86,6 +88,24 @@ def test_wrong_values_are_refused(cli: Cli, tmp_path: Path) -> None:
     refused = cli("version", "--log-output", tmp_path / "absent" / "log")
     assert refused.exit_code == ExitCode.PERMISSION
     assert "cannot write the log" in refused.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device")
+def test_a_log_that_cannot_be_written_does_not_end_the_command(cli: Cli, demo: Demo) -> None:
+    demo.stage({"a": "1"})
+    options = ("--log-level", "debug", "--log-output", "/dev/full")
+    committed = cli.ok("commit", "lakefs://demo/main", "-m", "first", *options)
+    assert "warning: the log /dev/full is incomplete: " in committed.stderr
+
+
+def test_a_command_is_finished_though_its_messages_cannot_be_written() -> None:
+    class Full(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(errno.ENOSPC, "no space")
+
+    output = Output(io.StringIO(), Full())
+    output.warn("message")
+    print("message", file=Guarded(Full()))
 
 
 def test_no_secret_is_logged_and_requests_are_counted(

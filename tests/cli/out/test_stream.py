@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from threading import Thread, get_ident
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,3 +81,22 @@ def test_a_hint_while_items_come_stands_after_those_before_it(log: io.StringIO) 
 def test_json_has_records(log: io.StringIO) -> None:
     assert Output(log, log, json=True).stream([1], record=record, texts=inverses) == 1
     assert log.getvalue() == '{"item": 1}\n'
+
+
+def test_a_message_of_another_thread_leaves_items_in_their_order(log: io.StringIO) -> None:
+    output = Output(io.StringIO(), log)
+    threads: set[int] = set()
+
+    def text(item: int) -> str:
+        threads.add(get_ident())
+        return str(item)
+
+    def items() -> Iterator[int]:
+        yield 1
+        other = Thread(target=output.debug, args=("a request",))
+        other.start()
+        other.join()
+        yield 2
+
+    assert output.stream(items(), record=record, text=text) == 2
+    assert threads == {get_ident()}

@@ -3,7 +3,7 @@
 A topic is a file ``NAME.md`` in this directory. It becomes the manual page ``lakecli-NAME(7)`` and
 the output of ``lakecli help NAME``. The first line is ``# SUMMARY``; then come headings (``## …``),
 paragraphs, lists (``- …``) and indented lines, which are shown unchanged. A line ``@NAME`` is
-replaced by one of the tables made from the code; two of these tables come from `lakectl_gaps`.
+replaced by a table, made from the code or from a text file in this directory.
 A test runs every indented line that begins with ``$`` (``tests/cli/manual/test_examples.py``).
 """
 
@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from lakecli.cli.exit_codes import ExitCode
-from lakecli.cli.manual.tables import read_texts
-from lakecli.cli.manual.topics.lakectl_gaps import command_items, option_items
+from lakecli.cli.manual.tables import read_table, read_texts
 from lakecli.cli.out.schemas import ANSWERS, RECORDS, TYPES
 from lakecli.serving.clients import ClientKind
 
@@ -121,11 +120,17 @@ def _records() -> Iterator[str]:
         yield f"{record}: {', '.join(named)}."
 
 
+def _lacking(file: str) -> Iterator[str]:
+    """Yield an item for each group of commands or options of lakectl that lakecli lacks."""
+    for names, why in read_table(_DIRECTORY / file):
+        yield f"{', '.join(f'`{name}`' for name in names)}: {why}."
+
+
 TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "@answers": _answers,
     "@exit-codes": partial(_meanings, MEANINGS),
-    "@lakectl-commands": command_items,
-    "@lakectl-options": option_items,
+    "@lakectl-commands": partial(_lacking, "lakectl_commands.txt"),
+    "@lakectl-options": partial(_lacking, "lakectl_options.txt"),
     "@records": _records,
     "@serve-clients": partial(_meanings, {each: each.use for each in ClientKind}),
     "@types": partial(_meanings, TYPES),
