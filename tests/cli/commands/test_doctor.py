@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lakecli.stores.contract import Version
     from tests.support.golden import Golden, Result
 
+pytestmark = pytest.mark.races
+
 _NORMAL = (
     (re.compile(r"\bin \d+ ms"), "in <N> ms"),
     (re.compile(r'("milliseconds": )"\d+"'), r'\1"<N>"'),
