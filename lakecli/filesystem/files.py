@@ -135,7 +135,7 @@ class _Discardable(io.IOBase):
 
     def __del__(self) -> None:
         """Close a file that the caller did not close, as Python's and fsspec's own files do."""
-        if self.closed:
+        if not self._process or self.closed:
             return
         if self._process != os.getpid():
             self.discard()  # it belongs to the process from which this one was forked
@@ -192,19 +192,26 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         return self._size
 
     def write(self, data: Any) -> int:
-        """Write bytes; other readers see them only after the file is closed."""
+        """Write bytes; other readers see them only after the file is closed.
+
+        After an error, the file is discarded.
+        """
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         view = memoryview(data)
         if self._is_discarded:
             return view.nbytes
-        with temporary_space():
-            if self._file is None and self._size + view.nbytes > WHOLE:
-                # Lives as long as this file, so it is not closed here.
-                self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
-                self._file.write(self._memory.getbuffer())
-                self._memory = io.BytesIO()
-            (self._memory if self._file is None else self._file).write(view)
+        try:
+            with transferring(self.path), temporary_space():
+                if self._file is None and self._size + view.nbytes > WHOLE:
+                    # Lives as long as this file, so it is not closed here.
+                    self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
+                    self._file.write(self._memory.getbuffer())
+                    self._memory = io.BytesIO()
+                (self._memory if self._file is None else self._file).write(view)
+        except BaseException:
+            self.discard()  # these bytes are missing
+            raise
         self._size += view.nbytes
         return view.nbytes
 
@@ -309,9 +316,9 @@ class PackedFile(_Discardable, io.BufferedIOBase):
     """A file that compresses data for a `WrittenFile`, and closes the `WrittenFile` at the end."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
-        super().__init__()
         self._raw = raw
         self._packing = compr[compression](raw, mode="wb")
+        super().__init__()
 
     def write(self, data: Any) -> int:
         """Write bytes."""
@@ -327,9 +334,12 @@ class PackedFile(_Discardable, io.BufferedIOBase):
         if not self.closed:
             try:
                 self._packing.close()
-                self._raw.close()
+            except BaseException:
+                self.discard()
+                raise
             finally:
                 super().close()
+            self._raw.close()
 
 
 class TextFile(_Discardable, io.TextIOWrapper):

@@ -109,8 +109,12 @@ class LakeFileSystem(ReadingFileSystem):
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
-        file: Any = raw if compression is None else files.PackedFile(raw, compression)
-        return file if "b" in mode else files.TextFile(file, **text)
+        try:
+            file: Any = raw if compression is None else files.PackedFile(raw, compression)
+            return file if "b" in mode else files.TextFile(file, **text)
+        except BaseException:
+            raw.discard()
+            raise
 
     def _open(
         self,

@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import fsspec
 import pytest
@@ -276,6 +277,35 @@ def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
                 write_half(file, data)
             assert file.closed
             assert not fs.exists(f"{MAIN}/half")
+
+
+@pytest.mark.parametrize(("mode", "compression"), [("wb", None), ("w", None), ("wb", "gzip")])
+def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
+    fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, mode: str, compression: str | None
+) -> None:
+    fs.pipe_file(f"{MAIN}/x", b"before")
+    full = OSError(errno.ENOSPC, "no space")
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", Mock(side_effect=full))
+    monkeypatch.setattr("lakecli.filesystem.files.WHOLE", 10)  # the header of gzip fits
+
+    def write(file: Any) -> None:
+        for data in (b"first", b"second"):
+            file.write(data if mode == "wb" else data.decode())
+        file.close()
+
+    with pytest.raises(OSError, match="no space left"):
+        write(fs.open(f"{MAIN}/x", mode, compression=compression))
+    assert fs.cat_file(f"{MAIN}/x") == b"before"
+
+
+@pytest.mark.parametrize("options", [{"encoding": "none"}, {"newline": "none"}])
+def test_a_file_that_cannot_be_opened_as_text_stays_as_it_is(
+    fs: LakeFileSystem, options: dict[str, str]
+) -> None:
+    fs.pipe_file(f"{MAIN}/x", b"before")
+    with pytest.raises((LookupError, ValueError)):
+        fs.open(f"{MAIN}/x", "w", **options)
+    assert fs.cat_file(f"{MAIN}/x") == b"before"
 
 
 def test_unwritable_paths_are_refused(fs: LakeFileSystem, history: list[str]) -> None:
