@@ -224,6 +224,7 @@ _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
 """The batch of temporary files of each store; a batch per upload would open too many files."""
 
 _adding: Final = Lock()
+_publishing: Final = Lock()
 
 
 class FileUpload(Upload):
@@ -300,8 +301,9 @@ class FileUpload(Upload):
         assert digest is not None
         name, size = self._assembled(parts)
         key = data_key(digest)
-        self._batch.adopt(key, name)
-        self._batch.flush()
+        with _publishing:  # a flush that fails drops all files of the batch
+            self._batch.adopt(key, name)
+            self._batch.flush()
         self._discard()
         return key, digest, size
 
