@@ -192,7 +192,8 @@ def _metadata_text(text: str) -> str:
     """Return a value of user metadata from a header, decoded from RFC 2047 or UTF-8."""
     if _ENCODED.match(text):
         try:
-            return str(make_header(decode_header(text)))
+            found = str(make_header(decode_header(text)))
+            return found.encode().decode()  # some charsets decode to text that is not Unicode
         except (HeaderParseError, LookupError, UnicodeError):
             return text
     if text.isascii():
