@@ -145,11 +145,12 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             with lakes.repository(self.home, place.repository) as repository:
                 return _list_refs(repository, place)
         with self._view(place) as view:
-            below = place.directory
+            below, is_there = place.directory, not place.path or path in self._made
             found = []
             for item in list_prefix(
                 lambda start: view.scan(prefix=below, start=start), prefix=below, delimiter=b"/"
             ):
+                is_there = True
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):
                     found.append(_directory(name))
@@ -159,7 +160,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             value = view.find(place.path) if place.path and not found else None
             if value is not None:
                 return [_file(view.repository, path, decode_entry(value))]
-        if not found and place.path and path not in self._made:
+        if not is_there:
             raise _missing(path)
         return found
 
@@ -194,7 +195,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 for below, entry in reader.iter(prefix=place.directory + os.fsencode(prefix)):
                     name = place.name(below)
                     if withdirs:
-                        _add_parents(found, path, name)
+                        _add_parents(found, path, f"{name}/" if below.endswith(b"/") else name)
                     if below.endswith(b"/") and entry.size:
                         why = "no file can have a name that ends in a slash"
                         warnings.warn(f"left out: {name}/: {why}", LakeWarning, stacklevel=2)

@@ -337,6 +337,17 @@ class LakeFileSystem(ReadingFileSystem):
                 self._made.discard(each)
                 if not recursive or self.isfile(each):
                     self.rm_file(each)
+                else:
+                    self._remove_marker(each)
+
+    def _remove_marker(self, path: str) -> None:
+        """Remove the empty object with which other programs, such as Hadoop, mark a directory."""
+        place = self._place(path)
+        marker = place._replace(path=place.directory)
+        with finding(path), self._view(place) as view:
+            value = view.find(marker.path) if place.path else None
+        if value is not None and not decode_entry(value).size:
+            self._record(self._pending(), marker, Removal(value))
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""
@@ -369,6 +380,7 @@ class LakeFileSystem(ReadingFileSystem):
         if self.ls(path, detail=False):
             raise OSError(errno.ENOTEMPTY, "the directory is not empty", path)
         self._made.discard(path)
+        self._remove_marker(path)
 
     # -- history -----------------------------------------------------------------------------
 

@@ -308,6 +308,23 @@ def test_a_file_that_cannot_be_opened_as_text_stays_as_it_is(
     assert fs.cat_file(f"{MAIN}/x") == b"before"
 
 
+def test_directories_that_other_programs_have_marked_are_removed(fs: LakeFileSystem) -> None:
+    markers = (b"d/", b"d/e/", b"f/")
+    with with_repository() as repository:
+        for path in markers:
+            options = UploadOptions()
+            upload_stream(repository, "main", path, source=io.BytesIO(), options=options)
+    fs.pipe_file(f"{MAIN}/d/x", b"x")
+    assert "demo/main/d/e" in fs.find(f"{MAIN}/d", withdirs=True)
+    assert fs.ls(f"{MAIN}/f") == []
+    with pytest.raises(OSError, match="not empty"):
+        fs.rmdir(f"{MAIN}/d")
+    fs.rm(f"{MAIN}/d", recursive=True)
+    fs.rmdir(f"{MAIN}/f")
+    assert fs.ls(MAIN) == []
+    assert not fs.exists(f"{MAIN}/f")
+
+
 def test_unwritable_paths_are_refused(fs: LakeFileSystem, history: list[str]) -> None:
     with with_repository() as repository:
         tag.create(repository, "v1", "main")
