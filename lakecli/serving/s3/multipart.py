@@ -15,7 +15,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from lakecli.serving.responses import PlainResponse
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.call import PIECE, Call, xml_response
 from lakecli.serving.s3.errors import S3Error
@@ -234,7 +233,7 @@ def abort_upload(call: Call) -> Response:
     upload = _upload_of(call)
     with upload.completing:
         call.context.own(Uploads).finish(upload)
-    return PlainResponse(204)
+    return Response(status_code=204)
 
 
 def list_parts(call: Call) -> Response:

@@ -26,7 +26,7 @@ from lakecli.errors import LakeError, NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
 from lakecli.serving.reading import http_date
-from lakecli.serving.responses import PlainResponse, object_response
+from lakecli.serving.responses import object_response
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import PIECE, Call, split_key, xml_response
@@ -114,7 +114,7 @@ def get_object(call: Call) -> Response:
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
     if is_large and (url := _redirection(call, repository, entry)):
-        return PlainResponse(307, {"location": url})
+        return Response(None, 307, {"location": url})
     try:
         return object_response(call.request, call.context, repository, entry, headers, span=span)
     except NotFound as error:
@@ -293,7 +293,7 @@ def put_object(call: Call) -> Response:
 def received_response(call: Call, etag: str) -> Response:
     """Return the response to an upload: the ETag and the verified checksums of the body."""
     headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
-    return PlainResponse(200, {"etag": f'"{etag}"', **headers})
+    return Response(headers={"etag": f'"{etag}"', **headers})
 
 
 class CopySource(NamedTuple):
@@ -399,7 +399,7 @@ def delete_object(call: Call) -> Response:
     call.writer()
     if path:
         call.apply(_removal(call.headers, path), "DeleteObject")
-    return PlainResponse(204)
+    return Response(status_code=204)
 
 
 def delete_objects(call: Call) -> Response:
