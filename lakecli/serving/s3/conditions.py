@@ -77,16 +77,12 @@ def _failed(
     if match in headers:
         if not has_tag(headers[match], etag):
             return match
-    elif modified and (moment := _date(headers, until)) and _whole(modified) > moment:
+    elif modified and (moment := date_of(headers.get(until, ""))) and _whole(modified) > moment:
         return until
     if none_match in headers:
         return none_match if has_tag(headers[none_match], etag, is_weak=True) else ""
-    moment = _date(headers, since)
+    moment = date_of(headers.get(since, ""))
     return since if moment and modified and _whole(modified) <= moment else ""
-
-
-def _date(headers: Mapping[str, str], name: str) -> datetime | None:
-    return date_of(headers[name]) if name in headers else None
 
 
 def _whole(moment: datetime) -> datetime:
