@@ -6,9 +6,9 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 from weakref import ref
 
 from fsspec.caching import ReadAheadCache, register_cache
@@ -159,7 +159,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     # `__del__` needs these values if an interrupt comes before `__init__` has set them.
     _is_discarded = True
     _belongs_to: object = None
-    _file: IO[bytes] | None = None
+    _file: Any = None
 
     def __init__(
         self,
@@ -204,8 +204,10 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         try:
             with transferring(self.path), temporary_space():
                 if self._file is None and self._size + view.nbytes > WHOLE:
-                    # Lives as long as this file, so it is not closed here.
-                    self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
+                    # `_drop` closes and removes it.
+                    self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115
+                        prefix="lakecli-", delete=False
+                    )
                     self._file.write(self._memory.getbuffer())
                     self._memory = io.BytesIO()
                 (self._memory if self._file is None else self._file).write(view)
@@ -271,7 +273,11 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     def _drop(self) -> None:
         self._memory = io.BytesIO()
         if self._file is not None:
-            self._file.close()
+            # Only `_upload` flushes the buffer: after a fork, both processes have its bytes.
+            self._file.raw.close()
+            if self._process == os.getpid():
+                with suppress(FileNotFoundError):
+                    os.unlink(self._file.name)
             self._file = None
 
 

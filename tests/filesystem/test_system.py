@@ -660,6 +660,20 @@ def test_a_fork_during_an_operation_is_an_error_in_the_child(fs: LakeFileSystem)
     assert fs.cat_file(f"{MAIN}/a") == b"1"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_that_ends_leaves_the_files_of_its_parent(fs: LakeFileSystem) -> None:
+    file = fs.open(f"{MAIN}/a", "wb")
+    for data in (b"x" * (WHOLE + 1), b"in the buffer"):
+        file.write(data)
+    child = os.fork()
+    if not child:
+        file.__del__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    file.close()
+    assert fs.cat_file(f"{MAIN}/a") == b"x" * (WHOLE + 1) + b"in the buffer"
+
+
 def test_changes_of_other_processes_are_visible_at_once(fs: LakeFileSystem) -> None:
     assert not fs.exists(f"{MAIN}/a")
     stage_by(lakecli.open("lakefs://demo", home=lakes.home_of(None)))
