@@ -238,6 +238,7 @@ class FileUpload(Upload):
             self._batch = _batches[store] = batch
         self._places: dict[str, tuple[str, int]] = {}
         """The file and the offset of each part, by the tag of the part."""
+        self._files: list[str] = []
         self._main = ""
         self._stride = 0
 
@@ -271,6 +272,7 @@ class FileUpload(Upload):
     def _new_file(self) -> str:
         name, file = self._batch.spool()
         file.close()
+        self._files.append(name)
         return name
 
     def _drop(self, name: str) -> None:
@@ -318,8 +320,6 @@ class FileUpload(Upload):
         moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
         if any(self._places[part.tag][0] == target for part in moved):
             target, moved = self._new_file(), list(parts)
-            with self._lock:
-                self._places[_WHOLE] = target, 0
         with self._open(target) as file:
             for part in moved:
                 file.seek(offsets[part.tag])
@@ -330,7 +330,7 @@ class FileUpload(Upload):
 
     def _discard(self) -> None:
         with self._lock:
-            for name in {self._main, *(name for name, _ in self._places.values())}:
+            for name in self._files:
                 self._drop(name)
 
 
