@@ -300,9 +300,10 @@ class LakeFileSystem(ReadingFileSystem):
             return
         place, value = self._found_value(path1)
         target = self._writable(path2)
-        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes | None] | None = getattr(self._mine, "moved", None)
         if moved is not None:
-            moved[self._strip_protocol(path1)] = value
+            moved.setdefault(self._strip_protocol(path1), value)
+            moved[self._strip_protocol(path2)] = None  # what has moved to a path stays there
         if place.repository == target.repository:
             self._record(self._pending(), target, value)
             return
@@ -351,13 +352,13 @@ class LakeFileSystem(ReadingFileSystem):
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""
-        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes | None] | None = getattr(self._mine, "moved", None)
         if moved is None:
             seen = self._found_value(path)[1]
         elif (copied := moved.get(self._strip_protocol(path))) is not None:
             seen = copied  # an object that was written to the path since is kept
         else:
-            return  # the object was written after the copying
+            return  # the object was written by or after the copying
         self._record(self._pending(), self._writable(path), Removal(seen))
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:

@@ -698,6 +698,22 @@ def test_a_deleted_repository_is_missing(fs: LakeFileSystem) -> None:
         fs.info(f"{MAIN}/a")
 
 
+@pytest.mark.parametrize(
+    ("source", "target"), [("d/a", "demo/main/d/a"), ("d/a", f"{MAIN}/d/"), ("d/", f"{MAIN}/d")]
+)
+def test_what_is_moved_to_where_it_is_stays(fs: LakeFileSystem, source: str, target: str) -> None:
+    fs.pipe_file(f"{MAIN}/d/a", b"1")
+    fs.mv(f"{MAIN}/{source}", target, recursive=source.endswith("/"))
+    assert fs.cat_file(f"{MAIN}/d/a") == b"1"
+
+
+def test_a_directory_is_moved_over_its_own_parts(fs: LakeFileSystem) -> None:
+    fs.pipe({f"{MAIN}/d/x": b"1", f"{MAIN}/d/d/x": b"2", f"{MAIN}/d/d/d/x": b"3"})
+    fs.mv(f"{MAIN}/d/", MAIN, recursive=True)
+    found = {path: fs.cat_file(path) for path in fs.find(MAIN)}
+    assert found == {"demo/main/x": b"1", "demo/main/d/x": b"2", "demo/main/d/d/x": b"3"}
+
+
 @pytest.mark.parametrize("recursive", [False, True])
 def test_objects_written_during_a_move_are_kept(
     fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, *, recursive: bool
