@@ -39,8 +39,8 @@ from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
 from lakecli.serving.writes import BranchWriter
-from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
-from lakecli.stores.contract import ANY
+from lakecli.stores.capabilities import UploadedPart, UploadId, UploadNotFound, uploads_of
+from lakecli.stores.contract import ANY, size_of
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
 
@@ -344,6 +344,7 @@ class BucketUpload(Upload):
         self._key = incoming_key(self._repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
         self._is_complete = False
+        self._asked: Parts = ()
         self._sent: dict[str, UploadedPart] = {}
         self._waiting: dict[str, BinaryIO] = {}
 
@@ -386,12 +387,16 @@ class BucketUpload(Upload):
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
-        digest = self._digest(parts, sums)
+        digest, size = self._digest(parts, sums), sum(part.size for part in parts)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
-            self._uploads.complete(self._key, self._upload, sent, ANY)
+            self._asked = self._asked or parts
+            try:
+                self._uploads.complete(self._key, self._upload, sent, ANY)
+            except UploadNotFound:  # it may be complete, and the bucket's first response was lost
+                if parts != self._asked or size_of(self._repository.store, self._key) != size:
+                    raise
             self._is_complete = True
-        size = sum(part.size for part in parts)
         digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
         assert digest is not None
         self._discard()

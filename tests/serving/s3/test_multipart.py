@@ -21,6 +21,7 @@ from lakecli.stores.contract import size_of
 from lakecli.stores.local import files as local_files
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import SyncError
+from lakecli.stores.memory import MemoryUploads
 from tests.serving.s3_wire import digest64
 
 if TYPE_CHECKING:
@@ -367,6 +368,30 @@ def test_a_completion_that_failed_is_repeated(
     assert upload.complete().status == 200
     assert either("GET", "main/a").body == body_of(1) + b"end"
     assert left(either) == []
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_completion_is_repeated_if_the_response_of_the_bucket_was_lost(
+    either: Site, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    upload = Uploading(either)
+    for number in (1, 2):
+        upload.send(number, body_of(number))
+    complete, numbers = MemoryUploads.complete, (1, 2) if is_whole else (2,)
+
+    def lose(*given: Any) -> None:
+        complete(*given)
+        raise Unreachable("no response")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryUploads, "complete", lose)
+        is_lost = upload.complete(*numbers).status != 200
+    assert is_lost == either.demo.store.uri.startswith("memory:")
+    if is_lost and not is_whole:
+        for _ in range(2):
+            assert upload.complete(1).code == "NoSuchKey"
+    assert upload.complete(*numbers).status == 200
+    assert either("GET", "main/a").body == b"".join(map(body_of, numbers))
 
 
 def test_a_completion_that_failed_loses_no_other_upload(
