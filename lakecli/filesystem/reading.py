@@ -114,7 +114,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 entry = reader.find(place.path)
                 if entry is not None:
                     return _file(repository, path, entry)
-                if path in self._made or _has_any(reader.iter(prefix=place.directory)):
+                if path in self._made or any(reader.iter(prefix=place.directory)):
                     return _directory(path)
         raise _missing(path)
 
@@ -284,7 +284,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             value = view.find(place.path)
             if value is not None:
                 return place, value
-            if path in self._made or _has_any(view.scan(prefix=place.directory)):
+            if path in self._made or any(view.scan(prefix=place.directory)):
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
         raise _missing(path)
 
@@ -422,11 +422,6 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
             yield from read_located(place.uri, store, key, entry)
-
-
-def _has_any(below: Iterator[object]) -> bool:
-    """Return whether an iterator yields at least one item."""
-    return next(below, None) is not None
 
 
 def _directory(name: str) -> Info:

@@ -18,7 +18,7 @@ from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import open_range
 
 PIECE: Final = 1 << 20
-"""The maximum number of bytes per read."""
+"""The maximum number of bytes per read, and of a body that is passed to a thread whole."""
 
 _RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
 

@@ -19,14 +19,12 @@ from starlette.responses import Response
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.reading.view import View
 from lakecli.serving.context import ServingContext, ahead, client_of, pieces_of
+from lakecli.serving.reading import PIECE
 from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 from lakecli.serving.writes import BranchWriter, Client, PathChange
-
-PIECE: Final = 1 << 20
-"""The size up to which bodies are passed whole between the event loop and a thread, in bytes."""
 
 TAKEN: Final = 256 << 10
 """The approximate size in bytes of the pieces of a larger body that are passed to a thread.

@@ -15,8 +15,9 @@ from typing import Final
 
 from starlette.responses import Response
 
+from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
-from lakecli.serving.s3.call import PIECE, Call, xml_response
+from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload

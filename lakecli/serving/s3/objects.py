@@ -25,11 +25,11 @@ from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.serving.reading import http_date
+from lakecli.serving.reading import PIECE, http_date
 from lakecli.serving.responses import object_response
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import PIECE, Call, split_key, xml_response
+from lakecli.serving.s3.call import Call, split_key, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import Deposited, Outcome, PathChange
 from lakecli.staging.area import TOMBSTONE
