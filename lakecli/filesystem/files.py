@@ -7,6 +7,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from errno import EIO
 from pathlib import Path
 from typing import Any, Final, cast
 from weakref import ref
@@ -18,7 +19,7 @@ from fsspec.spec import AbstractBufferedFile
 from lakecli.base.model import Entry
 from lakecli.base.temporary_files import temporary_space
 from lakecli.filesystem.lakes import repository
-from lakecli.filesystem.paths import LakePath, finding, transferring
+from lakecli.filesystem.paths import LakeFileError, LakePath, finding, transferring
 from lakecli.filesystem.reading import ReadingFileSystem
 from lakecli.repository.upload import UploadOptions, deposit
 
@@ -160,6 +161,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     _is_discarded = True
     _belongs_to: object = None
     _file: Any = None
+    _failure: BaseException | None = None
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     def write(self, data: Any) -> int:
         """Write bytes; other readers see them only after the file is closed.
 
-        After an error, the file is discarded.
+        After an error, the file is discarded, and `close` raises an error, too.
         """
         if self.closed:
             raise ValueError("I/O operation on closed file.")
@@ -211,8 +213,9 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
                     self._file.write(self._memory.getbuffer())
                     self._memory = io.BytesIO()
                 (self._memory if self._file is None else self._file).write(view)
-        except BaseException:
+        except BaseException as error:
             self.discard()  # these bytes are missing
+            self._failure = error
             raise
         self._size += view.nbytes
         return view.nbytes
@@ -227,6 +230,9 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         finally:
             self._drop()
             super().close()
+        if self._failure is not None:
+            what = f"discarded, because a write failed: {self._failure}"
+            raise LakeFileError(EIO, what, self.path) from self._failure
         if not self._is_discarded and self.autocommit:
             self.commit()
 
@@ -242,7 +248,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     def discard(self) -> None:
         """Discard what was written, and ignore later writes."""
         self._is_discarded = True
-        self._value = None
+        self._value = self._failure = None
         self._drop()
 
     def __del__(self) -> None:
