@@ -25,6 +25,7 @@ from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
+from lakecli.repository.reading.view import open_view
 from lakecli.serving.reading import PIECE, http_date
 from lakecli.serving.responses import object_response
 from lakecli.serving.s3 import checksums, conditions, xml
@@ -257,7 +258,8 @@ def check_early(call: Call) -> None:
     """Check the conditions before the body is received; `stage` checks them again."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
         ref, path = call.place
-        with call.view(ref) as view:
+        # Unlike `call.view`, this includes staged changes whatever the endpoint shows.
+        with open_view(call.context.served.repository(call.bucket), ref) as view:
             check_conditions(call.headers, view.find(path))
 
 

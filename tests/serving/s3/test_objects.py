@@ -334,6 +334,19 @@ def test_copies_that_are_refused(site: Site) -> None:
     assert site("PUT", "main/c", headers=source | {"If-None-Match": "*"}).status == 412
 
 
+def test_conditions_are_about_what_is_staged_whatever_is_shown(tmp_path: Path) -> None:
+    site = Site(tmp_path, committed=True)
+    site.put("main/a")
+    site.commit()
+    site("DELETE", "main/a")
+    for body in (b"small", LARGE):
+        assert site("GET", "main/a").status == 200
+        assert site("PUT", "main/a", body, {"If-None-Match": "*"}).status == 200
+        assert site("PUT", "main/a", body, {"If-None-Match": "*"}).status == 412
+        site("DELETE", "main/a")
+    site.close()
+
+
 def test_a_copy_from_another_repository(site: Site, tmp_path: Path) -> None:
     site.make("other", str(tmp_path / "other"))
     site("PUT", "main/a", LARGE, {"x-amz-meta-k": "v"}, bucket="other")
