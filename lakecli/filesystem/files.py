@@ -108,7 +108,7 @@ class _Discardable(io.IOBase):
     """A file for writing, which is discarded if its ``with`` block raises an error."""
 
     _process = 0
-    """The ID of the process that opened the file; 0 before it is open."""
+    """The ID of the process that opened the file; 0 until it is completely open."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -157,12 +157,6 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         options: ``content_type`` and ``metadata`` of the object.
     """
 
-    # `__del__` needs these values if an interrupt comes before `__init__` has set them.
-    _is_discarded = True
-    _belongs_to: object = None
-    _file: Any = None
-    _failure: BaseException | None = None
-
     def __init__(
         self,
         fs: ReadingFileSystem,
@@ -174,7 +168,6 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         autocommit: bool,
         options: dict[str, Any],
     ) -> None:
-        super().__init__()
         self.fs = fs
         self.path = path
         self.mode = "wb"
@@ -184,10 +177,13 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         self._place = place
         self._options = options
         self._memory = io.BytesIO()
+        self._file: Any = None
         self._size = 0
         self._value: bytes | None = None
+        self._failure: BaseException | None = None
         self._is_discarded = False
         self._belongs_to = belongs_to
+        super().__init__()  # last: the destructor ignores a file that is not complete
 
     def tell(self) -> int:
         """Return the number of bytes written."""
