@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from lakecli.serving.reading import bare_tag, has_tag, http_date, part_of
+from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.s3.errors import S3Error
 from lakecli.stores.responses import date_of
 
@@ -21,14 +21,14 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 
     Args:
         headers: the request's headers by lower-case names.
-        etag: the ETag of the object, with or without quotes.
+        etag: the ETag of the object, without quotes.
 
     Raises:
         S3Error: PreconditionFailed; or NotModified, with the headers that a 304 response must have.
     """
     failed = _failed(headers, "", etag, modified)
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
-        stored = {"ETag": f'"{bare_tag(etag)}"', "Last-Modified": http_date(modified)}
+        stored = {"ETag": f'"{etag}"', "Last-Modified": http_date(modified)}
         raise S3Error("NotModified", "The object is not modified.", stored)
     _require(failed)
 
