@@ -6,9 +6,10 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from errno import EIO
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 from weakref import ref
 
 from fsspec.caching import ReadAheadCache, register_cache
@@ -18,7 +19,7 @@ from fsspec.spec import AbstractBufferedFile
 from lakecli.base.model import Entry
 from lakecli.base.temporary_files import temporary_space
 from lakecli.filesystem.lakes import repository
-from lakecli.filesystem.paths import LakePath, finding, transferring
+from lakecli.filesystem.paths import LakeFileError, LakePath, finding, transferring
 from lakecli.filesystem.reading import ReadingFileSystem
 from lakecli.repository.upload import UploadOptions, deposit
 
@@ -107,7 +108,7 @@ class _Discardable(io.IOBase):
     """A file for writing, which is discarded if its ``with`` block raises an error."""
 
     _process = 0
-    """The ID of the process that opened the file; 0 before it is open."""
+    """The ID of the process that opened the file; 0 until it is completely open."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -135,7 +136,7 @@ class _Discardable(io.IOBase):
 
     def __del__(self) -> None:
         """Close a file that the caller did not close, as Python's and fsspec's own files do."""
-        if self.closed:
+        if not self._process or self.closed:
             return
         if self._process != os.getpid():
             self.discard()  # it belongs to the process from which this one was forked
@@ -156,11 +157,6 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         options: ``content_type`` and ``metadata`` of the object.
     """
 
-    # `__del__` needs these values if an interrupt comes before `__init__` has set them.
-    _is_discarded = True
-    _belongs_to: object = None
-    _file: IO[bytes] | None = None
-
     def __init__(
         self,
         fs: ReadingFileSystem,
@@ -172,7 +168,6 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         autocommit: bool,
         options: dict[str, Any],
     ) -> None:
-        super().__init__()
         self.fs = fs
         self.path = path
         self.mode = "wb"
@@ -182,29 +177,42 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         self._place = place
         self._options = options
         self._memory = io.BytesIO()
+        self._file: Any = None
         self._size = 0
         self._value: bytes | None = None
+        self._failure: BaseException | None = None
         self._is_discarded = False
         self._belongs_to = belongs_to
+        super().__init__()  # last: the destructor ignores a file that is not complete
 
     def tell(self) -> int:
         """Return the number of bytes written."""
         return self._size
 
     def write(self, data: Any) -> int:
-        """Write bytes; other readers see them only after the file is closed."""
+        """Write bytes; other readers see them only after the file is closed.
+
+        After an error, the file is discarded, and `close` raises an error, too.
+        """
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         view = memoryview(data)
         if self._is_discarded:
             return view.nbytes
-        with temporary_space():
-            if self._file is None and self._size + view.nbytes > WHOLE:
-                # Lives as long as this file, so it is not closed here.
-                self._file = tempfile.NamedTemporaryFile(prefix="lakecli-")  # noqa: SIM115
-                self._file.write(self._memory.getbuffer())
-                self._memory = io.BytesIO()
-            (self._memory if self._file is None else self._file).write(view)
+        try:
+            with transferring(self.path), temporary_space():
+                if self._file is None and self._size + view.nbytes > WHOLE:
+                    # `_drop` closes and removes it.
+                    self._file = tempfile.NamedTemporaryFile(  # noqa: SIM115
+                        prefix="lakecli-", delete=False
+                    )
+                    self._file.write(self._memory.getbuffer())
+                    self._memory = io.BytesIO()
+                (self._memory if self._file is None else self._file).write(view)
+        except BaseException as error:
+            self.discard()  # these bytes are missing
+            self._failure = error
+            raise
         self._size += view.nbytes
         return view.nbytes
 
@@ -218,6 +226,9 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
         finally:
             self._drop()
             super().close()
+        if self._failure is not None:
+            what = f"discarded, because a write failed: {self._failure}"
+            raise LakeFileError(EIO, what, self.path) from self._failure
         if not self._is_discarded and self.autocommit:
             self.commit()
 
@@ -233,7 +244,7 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     def discard(self) -> None:
         """Discard what was written, and ignore later writes."""
         self._is_discarded = True
-        self._value = None
+        self._value = self._failure = None
         self._drop()
 
     def __del__(self) -> None:
@@ -264,7 +275,11 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
     def _drop(self) -> None:
         self._memory = io.BytesIO()
         if self._file is not None:
-            self._file.close()
+            # Only `_upload` flushes the buffer: after a fork, both processes have its bytes.
+            self._file.raw.close()
+            if self._process == os.getpid():
+                with suppress(FileNotFoundError):
+                    os.unlink(self._file.name)
             self._file = None
 
 
@@ -309,9 +324,9 @@ class PackedFile(_Discardable, io.BufferedIOBase):
     """A file that compresses data for a `WrittenFile`, and closes the `WrittenFile` at the end."""
 
     def __init__(self, raw: WrittenFile, compression: str) -> None:
-        super().__init__()
         self._raw = raw
         self._packing = compr[compression](raw, mode="wb")
+        super().__init__()
 
     def write(self, data: Any) -> int:
         """Write bytes."""
@@ -327,9 +342,12 @@ class PackedFile(_Discardable, io.BufferedIOBase):
         if not self.closed:
             try:
                 self._packing.close()
-                self._raw.close()
+            except BaseException:
+                self.discard()
+                raise
             finally:
                 super().close()
+            self._raw.close()
 
 
 class TextFile(_Discardable, io.TextIOWrapper):

@@ -114,7 +114,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 entry = reader.find(place.path)
                 if entry is not None:
                     return _file(repository, path, entry)
-                if path in self._made or _has_any(reader.iter(prefix=place.directory)):
+                if path in self._made or any(reader.iter(prefix=place.directory)):
                     return _directory(path)
         raise _missing(path)
 
@@ -145,11 +145,12 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             with lakes.repository(self.home, place.repository) as repository:
                 return _list_refs(repository, place)
         with self._view(place) as view:
-            below = place.directory
+            below, is_there = place.directory, not place.path or path in self._made
             found = []
             for item in list_prefix(
                 lambda start: view.scan(prefix=below, start=start), prefix=below, delimiter=b"/"
             ):
+                is_there = True
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):
                     found.append(_directory(name))
@@ -159,7 +160,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             value = view.find(place.path) if place.path and not found else None
             if value is not None:
                 return [_file(view.repository, path, decode_entry(value))]
-        if not found and place.path and path not in self._made:
+        if not is_there:
             raise _missing(path)
         return found
 
@@ -194,7 +195,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 for below, entry in reader.iter(prefix=place.directory + os.fsencode(prefix)):
                     name = place.name(below)
                     if withdirs:
-                        _add_parents(found, path, name)
+                        _add_parents(found, path, f"{name}/" if below.endswith(b"/") else name)
                     if below.endswith(b"/") and entry.size:
                         why = "no file can have a name that ends in a slash"
                         warnings.warn(f"left out: {name}/: {why}", LakeWarning, stacklevel=2)
@@ -283,7 +284,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             value = view.find(place.path)
             if value is not None:
                 return place, value
-            if path in self._made or _has_any(view.scan(prefix=place.directory)):
+            if path in self._made or any(view.scan(prefix=place.directory)):
                 raise IsADirectoryError(errno.EISDIR, "a directory", path)
         raise _missing(path)
 
@@ -421,11 +422,6 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         name = place.name(place.path)
         with transferring(name), lakes.located(self.home, place.repository, entry) as (store, key):
             yield from read_located(place.uri, store, key, entry)
-
-
-def _has_any(below: Iterator[object]) -> bool:
-    """Return whether an iterator yields at least one item."""
-    return next(below, None) is not None
 
 
 def _directory(name: str) -> Info:

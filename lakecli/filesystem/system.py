@@ -109,8 +109,12 @@ class LakeFileSystem(ReadingFileSystem):
         text = {key: options.pop(key) for key in _TEXT_OPTIONS & options.keys()}
         compression = get_compression(path, options.pop("compression", None))
         raw = super().open(path, mode.translate(_WITHOUT_KIND) + "b", **options)
-        file: Any = raw if compression is None else files.PackedFile(raw, compression)
-        return file if "b" in mode else files.TextFile(file, **text)
+        try:
+            file: Any = raw if compression is None else files.PackedFile(raw, compression)
+            return file if "b" in mode else files.TextFile(file, **text)
+        except BaseException:
+            raw.discard()
+            raise
 
     def _open(
         self,
@@ -296,9 +300,10 @@ class LakeFileSystem(ReadingFileSystem):
             return
         place, value = self._found_value(path1)
         target = self._writable(path2)
-        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes | None] | None = getattr(self._mine, "moved", None)
         if moved is not None:
-            moved[self._strip_protocol(path1)] = value
+            moved.setdefault(self._strip_protocol(path1), value)
+            moved[self._strip_protocol(path2)] = None  # what has moved to a path stays there
         if place.repository == target.repository:
             self._record(self._pending(), target, value)
             return
@@ -333,16 +338,27 @@ class LakeFileSystem(ReadingFileSystem):
                 self._made.discard(each)
                 if not recursive or self.isfile(each):
                     self.rm_file(each)
+                else:
+                    self._remove_marker(each)
+
+    def _remove_marker(self, path: str) -> None:
+        """Remove the empty object with which other programs, such as Hadoop, mark a directory."""
+        place = self._place(path)
+        marker = place._replace(path=place.directory)
+        with finding(path), self._view(place) as view:
+            value = view.find(marker.path) if place.path else None
+        if value is not None and not decode_entry(value).size:
+            self._record(self._pending(), marker, Removal(value))
 
     def rm_file(self, path: str) -> None:
         """Remove one object."""
-        moved: dict[str, bytes] | None = getattr(self._mine, "moved", None)
+        moved: dict[str, bytes | None] | None = getattr(self._mine, "moved", None)
         if moved is None:
             seen = self._found_value(path)[1]
         elif (copied := moved.get(self._strip_protocol(path))) is not None:
             seen = copied  # an object that was written to the path since is kept
         else:
-            return  # the object was written after the copying
+            return  # the object was written by or after the copying
         self._record(self._pending(), self._writable(path), Removal(seen))
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
@@ -365,6 +381,7 @@ class LakeFileSystem(ReadingFileSystem):
         if self.ls(path, detail=False):
             raise OSError(errno.ENOTEMPTY, "the directory is not empty", path)
         self._made.discard(path)
+        self._remove_marker(path)
 
     # -- history -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@
     served           the repositories, opened for many threads
     writes           writes to branches; concurrent ones are staged in one transaction
     reading          conditional requests, and byte ranges of objects
-    responses        plain responses, and the contents of objects
+    responses        responses with the contents of objects
     statuses         the HTTP status of each error, and its code in S3
     clients          configuration lines for well-known clients, from clients.txt
 

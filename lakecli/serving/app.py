@@ -56,8 +56,6 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
         return await handler_of(surface_of(request))(request, context)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise NotImplementedError(scope["type"])
         request = Request(scope, receive)
         try:
             response = await respond(request)

@@ -18,7 +18,7 @@ from lakecli.stores.contract import ObjectNotFound
 from lakecli.stores.streams import open_range
 
 PIECE: Final = 1 << 20
-"""The maximum number of bytes per read."""
+"""The maximum number of bytes per read, and of a body that is passed to a thread whole."""
 
 _RANGE: Final = re.compile(r"bytes\s*=\s*(?:([0-9]{1,40})\s*-\s*([0-9]{0,40})|-\s*([0-9]{1,40}))")
 
@@ -43,18 +43,13 @@ def has_tag(tags: str, etag: str | None, *, is_weak: bool = False) -> bool:
 
     Args:
         tags: the value of ``If-Match`` or ``If-None-Match``.
-        etag: the object's ETag, with or without quotes; ``None`` if there is no object.
+        etag: the object's ETag, without quotes; ``None`` if there is no object.
         is_weak: whether weak ETags (``W/"…"``) match, too.
     """
     if etag is None:
         return False
-    found = {each.strip().removeprefix("W/" if is_weak else "") for each in tags.split(",")}
-    return tags.strip() == "*" or bare_tag(etag) in map(bare_tag, found)
-
-
-def bare_tag(etag: str) -> str:
-    """Return an ETag without its quotes."""
-    return etag.removeprefix('"').removesuffix('"')
+    found = (each.strip().removeprefix("W/" if is_weak else "") for each in tags.split(","))
+    return tags.strip() == "*" or etag in (each.strip('"') for each in found)
 
 
 @lru_cache(1 << 12)

@@ -1,37 +1,16 @@
-"""Responses of all surfaces: plain ones, and the contents of objects."""
+"""Responses with the contents of objects, for all surfaces."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from lakecli.base.model import NO_METADATA, Entry
+from lakecli.base.model import Entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext, ahead
 from lakecli.serving.reading import read_part
-
-BODILESS: Final = frozenset({204, 304})
-"""The statuses of responses that have no body."""
-
-
-class PlainResponse(Response):
-    """A response; cheaper to construct than Starlette's `Response`."""
-
-    def __init__(
-        self, status: int = 200, headers: Mapping[str, str] = NO_METADATA, body: bytes = b""
-    ) -> None:
-        if status not in BODILESS and "content-length" not in headers:
-            headers = {**headers, "content-length": str(len(body))}
-        self.status_code = status
-        self.raw_headers = [
-            (name.lower().encode("latin-1"), text.encode("latin-1", "replace"))
-            for name, text in headers.items()
-        ]
-        self.body = body
-        self.background = None
 
 
 def object_response(
@@ -60,11 +39,11 @@ def object_response(
         headers["content-range"] = f"bytes {start}-{end - 1}/{entry.size}"
     status = 200 if span is None else 206
     if request.method == "HEAD":
-        return PlainResponse(status, headers)
+        return Response(None, status, headers)
     pieces = read_part(repository, entry, start, end - start)
     first = next(pieces, b"")
     if len(first) == end - start:
-        return PlainResponse(status, headers, first)
+        return Response(first, status, headers)
 
     async def held_back() -> AsyncGenerator[bytes]:
         pending = first

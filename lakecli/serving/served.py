@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from lakecli.base.model import RepositoryRecord, StagingToken
+from lakecli.committed.tree_store import LruCache
 from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.resolve import Resolved
@@ -123,7 +124,7 @@ class Served:
         self._tidied_at = -TIDY
         self._held: dict[str, _Held] = {}
         self._retired: list[tuple[float, LocalRepository]] = []
-        self._known: dict[tuple[bytes, str], tuple[int, Resolved]] = {}
+        self._known: LruCache[tuple[bytes, str], tuple[int, Resolved]] = LruCache(MOST_RESOLVED)
 
     def names(self) -> list[str]:
         """Return the names of the served repositories in order; S3 clients see them as buckets."""
@@ -299,10 +300,7 @@ class Served:
         if known is not None and known[0] == txn.state:
             return known[1]
         resolved = resolve_ref(repository, txn, ref)
-        with self._lock:
-            if len(self._known) >= MOST_RESOLVED:
-                self._known.clear()
-            self._known[key] = txn.state, resolved
+        self._known.put(key, (txn.state, resolved), 1)
         return resolved
 
     def writer(self, name: str, branch: str) -> BranchWriter:

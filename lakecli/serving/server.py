@@ -192,6 +192,9 @@ class Endpoint(uvicorn.Server):
         tls: the paths of the certificate and its private key, in PEM.
         report: called with each error that no response describes; see `make_app`.
         started: called once connections are accepted.
+
+    Raises:
+        UsageError: the certificate or its key cannot be loaded.
     """
 
     def __init__(
@@ -221,6 +224,13 @@ class Endpoint(uvicorn.Server):
                 ssl_keyfile=tls and tls[1],
             )
         )
+        try:
+            self.config.load()
+        except OSError as error:  # `SSLError`, too
+            raise UsageError(
+                f"cannot load the certificate and its key: {error.strerror}",
+                hint="name two files in PEM that belong together",
+            ) from error
         self._context = context
         self._bound = bound
         self._told = started

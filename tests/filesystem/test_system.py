@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import fsspec
 import pytest
@@ -276,6 +277,61 @@ def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
                 write_half(file, data)
             assert file.closed
             assert not fs.exists(f"{MAIN}/half")
+
+
+@pytest.mark.parametrize(("mode", "compression"), [("wb", None), ("w", None), ("wb", "gzip")])
+def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
+    fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, mode: str, compression: str | None
+) -> None:
+    fs.pipe_file(f"{MAIN}/x", b"before")
+    full = OSError(errno.ENOSPC, "no space")
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", Mock(side_effect=full))
+    monkeypatch.setattr("lakecli.filesystem.files.WHOLE", 10)  # the header of gzip fits
+
+    def write(file: Any) -> None:
+        for data in (b"first", b"second"):
+            file.write(data if mode == "wb" else data.decode())
+
+    file = fs.open(f"{MAIN}/x", mode, compression=compression)
+    with pytest.raises(OSError, match="no space left"):  # noqa: PT012 - either of the two
+        write(file)
+        file.close()
+    if not file.closed:  # a program that goes on after an error of `write` gets it once more
+        with pytest.raises(OSError, match=r"a write failed: .*no space left"):
+            file.close()
+    with (
+        pytest.raises(OSError, match="no space left"),
+        fs.open(f"{MAIN}/x", mode, compression=compression) as again,
+    ):
+        write(again)
+    assert fs.cat_file(f"{MAIN}/x") == b"before"
+
+
+@pytest.mark.parametrize("options", [{"encoding": "none"}, {"newline": "none"}])
+def test_a_file_that_cannot_be_opened_as_text_stays_as_it_is(
+    fs: LakeFileSystem, options: dict[str, str]
+) -> None:
+    fs.pipe_file(f"{MAIN}/x", b"before")
+    with pytest.raises((LookupError, ValueError)):
+        fs.open(f"{MAIN}/x", "w", **options)
+    assert fs.cat_file(f"{MAIN}/x") == b"before"
+
+
+def test_directories_that_other_programs_have_marked_are_removed(fs: LakeFileSystem) -> None:
+    markers = (b"d/", b"d/e/", b"f/")
+    with with_repository() as repository:
+        for path in markers:
+            options = UploadOptions()
+            upload_stream(repository, "main", path, source=io.BytesIO(), options=options)
+    fs.pipe_file(f"{MAIN}/d/x", b"x")
+    assert "demo/main/d/e" in fs.find(f"{MAIN}/d", withdirs=True)
+    assert fs.ls(f"{MAIN}/f") == []
+    with pytest.raises(OSError, match="not empty"):
+        fs.rmdir(f"{MAIN}/d")
+    fs.rm(f"{MAIN}/d", recursive=True)
+    fs.rmdir(f"{MAIN}/f")
+    assert fs.ls(MAIN) == []
+    assert not fs.exists(f"{MAIN}/f")
 
 
 def test_unwritable_paths_are_refused(fs: LakeFileSystem, history: list[str]) -> None:
@@ -613,6 +669,20 @@ def test_a_fork_during_an_operation_is_an_error_in_the_child(fs: LakeFileSystem)
     assert fs.cat_file(f"{MAIN}/a") == b"1"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_that_ends_leaves_the_files_of_its_parent(fs: LakeFileSystem) -> None:
+    file = fs.open(f"{MAIN}/a", "wb")
+    for data in (b"x" * (WHOLE + 1), b"in the buffer"):
+        file.write(data)
+    child = os.fork()
+    if not child:
+        file.__del__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    file.close()
+    assert fs.cat_file(f"{MAIN}/a") == b"x" * (WHOLE + 1) + b"in the buffer"
+
+
 def test_changes_of_other_processes_are_visible_at_once(fs: LakeFileSystem) -> None:
     assert not fs.exists(f"{MAIN}/a")
     stage_by(lakecli.open("lakefs://demo", home=lakes.home_of(None)))
@@ -635,6 +705,22 @@ def test_a_deleted_repository_is_missing(fs: LakeFileSystem) -> None:
         repo.delete(held.lake, "demo")
     with pytest.raises(FileNotFoundError, match="no repository 'demo'"):
         fs.info(f"{MAIN}/a")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("d/a", "demo/main/d/a"), ("d/a", f"{MAIN}/d/"), ("d/", f"{MAIN}/d")]
+)
+def test_what_is_moved_to_where_it_is_stays(fs: LakeFileSystem, source: str, target: str) -> None:
+    fs.pipe_file(f"{MAIN}/d/a", b"1")
+    fs.mv(f"{MAIN}/{source}", target, recursive=source.endswith("/"))
+    assert fs.cat_file(f"{MAIN}/d/a") == b"1"
+
+
+def test_a_directory_is_moved_over_its_own_parts(fs: LakeFileSystem) -> None:
+    fs.pipe({f"{MAIN}/d/x": b"1", f"{MAIN}/d/d/x": b"2", f"{MAIN}/d/d/d/x": b"3"})
+    fs.mv(f"{MAIN}/d/", MAIN, recursive=True)
+    found = {path: fs.cat_file(path) for path in fs.find(MAIN)}
+    assert found == {"demo/main/x": b"1", "demo/main/d/x": b"2", "demo/main/d/d/x": b"3"}
 
 
 @pytest.mark.parametrize("recursive", [False, True])

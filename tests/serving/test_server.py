@@ -245,6 +245,14 @@ def test_an_endpoint_with_a_certificate_speaks_tls(tmp_path: Path) -> None:
             assert b"200" not in _received(plain)
 
 
+def test_a_certificate_that_cannot_be_loaded_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no certificate")
+    for name in ("missing", "text"):
+        pair = (str(tmp_path / name), str(tmp_path / name))
+        with bind("127.0.0.1", 0) as bound, pytest.raises(UsageError, match="cannot load the cert"):
+            Endpoint(cast("Any", None), bound, tls=pair, report=lambda _: None)
+
+
 def test_the_usual_port_is_taken_if_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

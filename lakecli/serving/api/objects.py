@@ -101,13 +101,14 @@ def get_object(call: ApiCall) -> Response:
     if _is_presigned(call):
         signed = presign_entry(repository, entry, call.path(), expires_in=_PRESIGNED_FOR)
         return RedirectResponse(signed.url, 302)
-    etag = f'"{_etag(entry)}"'
+    tag = _etag(entry)
+    etag = f'"{tag}"'
     headers = _HEADERS | {
         "ETag": etag,
         "Last-Modified": http_date(entry.modified_at),
         "Content-Type": entry.content_type if _TYPE.fullmatch(entry.content_type) else DEFAULT,
     }
-    if has_tag(call.headers.get("if-none-match", ""), etag, is_weak=True):
+    if has_tag(call.headers.get("if-none-match", ""), tag, is_weak=True):
         return Response(status_code=304, headers=headers)
     is_same = call.headers.get("if-range", etag) == etag
     part = part_of(call.headers.get("range", ""), entry.size) if is_same else None

@@ -17,7 +17,7 @@ from lakecli.errors import ConflictError
 from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
-from lakecli.repository.staged.changes import check_clean, uncommitted
+from lakecli.repository.staged.changes import uncommitted
 from lakecli.serving.api import requests
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json, flag
 
@@ -91,11 +91,7 @@ def reset_branch(call: ApiCall) -> None:
 
 def hard_reset_branch(call: ApiCall) -> None:
     """Move a branch to a commit; refuse if the branch has uncommitted changes."""
-    name = call["branch"]
-    check_branch(call.repository, name)
-    with open_view(call.repository, name) as view:
-        check_clean(view)
-    branch.reset(call.repository, name, to=call.text("ref"), expected=view.commit.id)
+    branch.reset(call.repository, call["branch"], to=call.text("ref"), only_clean=True)
 
 
 _OVERRIDES: Final = JsonFields(message=requests.no_text, metadata=_METADATA)

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.datastructures import Headers
@@ -152,27 +151,6 @@ def seconds(low: int) -> Callable[[object], datetime | None]:
     return lambda value: None if (at := check(value)) < 0 else datetime.fromtimestamp(at, UTC)
 
 
-class Remembered:
-    """Results of tasks, which an endpoint keeps in memory until it stops."""
-
-    MOST: Final = 10_000
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._kept: dict[str, Any] = {}
-
-    def put(self, key: str, value: object) -> None:
-        """Store a value; drop the oldest value if there are more than `MOST`."""
-        with self._lock:
-            self._kept[key] = value
-            if len(self._kept) > self.MOST:
-                del self._kept[next(iter(self._kept))]
-
-    def get(self, key: str) -> Any:  # noqa: ANN401 - whatever was kept
-        """Return the value of a key, or ``None`` if there is none."""
-        return self._kept.get(key)
-
-
 @dataclass
 class ApiCall:
     """A request for an operation; ``call[name]`` is a parameter of its path.
@@ -198,11 +176,6 @@ class ApiCall:
 
     def __getitem__(self, name: str) -> str:
         return self.parameters[name]
-
-    @property
-    def remembered(self) -> Remembered:
-        """The results of tasks."""
-        return self.context.own(Remembered)
 
     @property
     def committer(self) -> str:

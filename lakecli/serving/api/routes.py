@@ -62,7 +62,8 @@ async def _answer(request: Request, context: ServingContext) -> Response:
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
     asked = context, request, request.headers, client_of(request, "api")
     call = ApiCall(*asked, operation.name, parameters, body)
-    found = await context.in_thread(operation.answer, call)
+    # A raw body is read in the thread, which waits for the client.
+    found = await context.in_thread(operation.answer, call, is_slow=operation.is_raw)
     if isinstance(found, Response):
         return found
     if found is None or operation.status == requests.NO_CONTENT:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from lakecli.base.ids import MetarangeId
 from lakecli.base.validation import choice, identifier, list_of, or_empty
+from lakecli.committed.tree_store import LruCache
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import LakeError
 from lakecli.imports.job import import_objects
@@ -26,6 +27,15 @@ from lakecli.serving.api import requests
 from lakecli.serving.api.refs import COMMIT, commit_json
 from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields
 
+MOST_TASKS: Final = 10_000
+
+
+class Tasks(LruCache[str, Mapping[str, Any]]):
+    """The statuses of the last `MOST_TASKS` tasks, kept in memory until the endpoint stops."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_TASKS)
+
 
 def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
     """Store the status of a task, and return the task's ID as JSON.
@@ -36,12 +46,12 @@ def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
     """
     task = task or call.context.served.lake.runtime.new_id().hex()
     at = call.context.clock().astimezone(UTC).isoformat()
-    call.remembered.put(task, {"update_time": at, **status})
+    call.context.own(Tasks).put(task, {"update_time": at, **status}, 1)
     return {"id": task}
 
 
 def _status(call: ApiCall, task: str) -> dict[str, Any]:
-    found = call.remembered.get(task)
+    found = call.context.own(Tasks).get(task)
     if found is None:
         raise ApiError(404, f"no task {task!r}")
     return {**found}

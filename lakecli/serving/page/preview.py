@@ -208,7 +208,7 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         batch = next(found, None) if file.num_row_groups else None
         columns = [] if batch is None else [map(_cell, column) for column in batch.columns]
         rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
         return Preview(f"Parquet that cannot be read: {error}.")
     is_all = len(rows) - 1 == total
     return _table(rows, is_all=is_all, of=f" of {total:,}") or Preview("Parquet without columns.")

@@ -16,27 +16,29 @@ Chunked bodies have this form:
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import md5, sha256
 from hmac import compare_digest, digest
-from io import BytesIO
+from io import BufferedReader
 from itertools import islice
-from sys import maxsize
 from typing import Final
 
 from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import SIGNED_CHUNKS, SIGNED_TRAILER, UNSIGNED_TRAILER, Signed
 from lakecli.stores.s3.signing import UNSIGNED
+from lakecli.stores.streams import PieceStream
 
 _CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
 _SIGNED: Final = frozenset({SIGNED_CHUNKS, SIGNED_TRAILER})
+_PIECE: Final = 64 << 10
 _LONGEST_LINE: Final = 1024
 _MOST_LINES: Final = 32
 """The maximum number of lines after the last chunk."""
 
 _NUMBER: Final = re.compile("[0-9]{1,18}", re.ASCII)
 _CHUNK: Final = re.compile(
-    rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[ \t]*chunk-signature=([0-9a-f]{64}))?[ \t]*"
+    rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[ \t]*chunk-signature=([0-9a-f]{64}))?[ \t]*\r\n"
 )
 _TRAILER: Final = re.compile(r"([A-Za-z0-9-]+)[ \t]*:[ \t]*([!-~]*)[ \t]*", re.ASCII)
 _TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
@@ -44,47 +46,15 @@ _NOTHING: Final = sha256().hexdigest()
 _MD5: Final = "md5"
 
 
-class _Received:
-    """Reads lines, and bytes between them, from the pieces of a chunked body."""
+class _Received(PieceStream):
+    """A chunked body, as it is sent."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._piece = BytesIO()
+        self._pieces = filter(None, pieces)
 
-    def piece(self, most: int) -> bytes:
-        """Return the next 1 to `most` bytes; raise `S3Error` at the end of the body."""
-        while not (data := self._piece.read(min(most, maxsize))):
-            following = next(self._pieces, None)
-            if following is None:
-                raise _incomplete("the last chunk is missing")
-            self._piece = BytesIO(following)
-        return data
-
-    def line(self) -> bytes:
-        """Return the next line with its line break; at the end of the body, the remaining bytes.
-
-        Raises:
-            S3Error: IncompleteBody; the line is too long.
-        """
-        line = self._piece.readline(_LONGEST_LINE)
-        while not line.endswith(b"\n"):
-            if len(line) >= _LONGEST_LINE:
-                raise _incomplete("a line between chunks is too long")
-            following = next(self._pieces, None)
-            if following is None:
-                break
-            self._piece = BytesIO(following)
-            line += self._piece.readline(_LONGEST_LINE)
-        return line
-
-    def full_line(self) -> bytes:
-        """Return the next line without its line break, which must be CRLF."""
-        line = self.line()
-        if not line.endswith(b"\r\n"):
-            raise _incomplete(
-                "a line does not end with CRLF" if line else "the last chunk is missing"
-            )
-        return line[:-2]
+    def next_piece(self) -> bytes:
+        """Return the next piece; ``b""`` at the end."""
+        return next(self._pieces, b"")
 
 
 class Body:
@@ -149,9 +119,9 @@ class Body:
         counted = self._counted(received)
         lines: list[bytes] = []
         if self._is_chunked:
-            reader = _Received(counted)
+            reader = BufferedReader(_Received(counted))
             yield from self._chunks(reader)
-            lines += islice(iter(reader.line, b""), _MOST_LINES + 1)
+            lines += islice(iter(partial(_line_of, reader), b""), _MOST_LINES + 1)
         else:
             yield from map(self._take, counted)
         if self._sent_size is not None and self._taken != self._sent_size:
@@ -189,26 +159,28 @@ class Body:
                 hasher.update(data)
         return data
 
-    def _chunks(self, received: _Received) -> Iterator[bytes]:
+    def _chunks(self, received: "BufferedReader[_Received]") -> Iterator[bytes]:
         """Yield the data of the chunks."""
         size = 1
         while size:
-            found = _CHUNK.fullmatch(received.full_line())
+            found = _CHUNK.fullmatch(_line_of(received))
             if found is None:
-                raise _incomplete("the size of a chunk is malformed")
+                raise _incomplete("the size of a chunk is missing or malformed")
             size = left = int(found[1], 16)
             chunk = sha256() if self._signed.payload in _SIGNED else None
             if chunk is not None and not found[2]:
                 raise _mismatch("a chunk has no signature")
             while left:
-                piece = self._take(received.piece(left))
+                piece = self._take(received.read1(min(left, _PIECE)))
+                if not piece:
+                    raise _incomplete("the last chunk is missing")
                 left -= len(piece)
                 if chunk is not None:
                     chunk.update(piece)
                 yield piece
             if chunk is not None:
                 self._check("PAYLOAD", f"{_NOTHING}\n{chunk.hexdigest()}", found[2].decode())
-            if size and received.full_line():
+            if size and _line_of(received) != b"\r\n":
                 raise _incomplete("a chunk is longer than announced")
 
     def _check(self, kind: str, rest: str, signature: str) -> None:
@@ -244,6 +216,14 @@ class Body:
             raise _bad_trailer("the trailers are not those that x-amz-trailer announces")
         for name in self._announced:
             yield name, checksums.checked(name, trailers[checksums.PREFIX + name])
+
+
+def _line_of(received: "BufferedReader[_Received]") -> bytes:
+    """Return the next line with its line break; at the end of the body, the remaining bytes."""
+    line = received.readline(_LONGEST_LINE)
+    if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+        raise _incomplete("a line between chunks is too long")
+    return line
 
 
 def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:

@@ -19,15 +19,12 @@ from starlette.responses import Response
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.reading.view import View
 from lakecli.serving.context import ServingContext, ahead, client_of, pieces_of
-from lakecli.serving.responses import PlainResponse
+from lakecli.serving.reading import PIECE
 from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 from lakecli.serving.writes import BranchWriter, Client, PathChange
-
-PIECE: Final = 1 << 20
-"""The size up to which bodies are passed whole between the event loop and a thread, in bytes."""
 
 TAKEN: Final = 256 << 10
 """The approximate size in bytes of the pieces of a larger body that are passed to a thread.
@@ -45,10 +42,10 @@ DRAIN_TIME: Final = 2.0
 """Seconds to wait for the rest of a body before the error is sent anyway."""
 
 
-def xml_response(root: str, /, **named: str | int | list[Markup] | None) -> PlainResponse:
+def xml_response(root: str, /, **named: str | int | list[Markup] | None) -> Response:
     """Return a response with an XML document whose root has the named elements."""
     found = document(root, **named)
-    return PlainResponse(200, {"content-type": "application/xml"}, found)
+    return Response(found, media_type="application/xml")
 
 
 @dataclass(eq=False)

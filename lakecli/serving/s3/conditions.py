@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from lakecli.serving.reading import bare_tag, has_tag, http_date, part_of
+from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.s3.errors import S3Error
 from lakecli.stores.responses import date_of
 
@@ -21,14 +21,14 @@ def check_read(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 
     Args:
         headers: the request's headers by lower-case names.
-        etag: the ETag of the object, with or without quotes.
+        etag: the ETag of the object, without quotes.
 
     Raises:
         S3Error: PreconditionFailed; or NotModified, with the headers that a 304 response must have.
     """
     failed = _failed(headers, "", etag, modified)
     if failed in {_NONE_MATCH, _MODIFIED_SINCE}:
-        stored = {"ETag": f'"{bare_tag(etag)}"', "Last-Modified": http_date(modified)}
+        stored = {"ETag": f'"{etag}"', "Last-Modified": http_date(modified)}
         raise S3Error("NotModified", "The object is not modified.", stored)
     _require(failed)
 
@@ -77,16 +77,12 @@ def _failed(
     if match in headers:
         if not has_tag(headers[match], etag):
             return match
-    elif modified and (moment := _date(headers, until)) and _whole(modified) > moment:
+    elif modified and (moment := date_of(headers.get(until, ""))) and _whole(modified) > moment:
         return until
     if none_match in headers:
         return none_match if has_tag(headers[none_match], etag, is_weak=True) else ""
-    moment = _date(headers, since)
+    moment = date_of(headers.get(since, ""))
     return since if moment and modified and _whole(modified) <= moment else ""
-
-
-def _date(headers: Mapping[str, str], name: str) -> datetime | None:
-    return date_of(headers[name]) if name in headers else None
 
 
 def _whole(moment: datetime) -> datetime:

@@ -15,9 +15,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from lakecli.serving.responses import PlainResponse
+from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
-from lakecli.serving.s3.call import PIECE, Call, xml_response
+from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
@@ -234,7 +234,7 @@ def abort_upload(call: Call) -> Response:
     upload = _upload_of(call)
     with upload.completing:
         call.context.own(Uploads).finish(upload)
-    return PlainResponse(204)
+    return Response(status_code=204)
 
 
 def list_parts(call: Call) -> Response:

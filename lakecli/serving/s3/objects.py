@@ -25,11 +25,12 @@ from lakecli.committed.values import decode_entry, encode_entry, identify
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.serving.reading import http_date
-from lakecli.serving.responses import PlainResponse, object_response
+from lakecli.repository.reading.view import open_view
+from lakecli.serving.reading import PIECE, http_date
+from lakecli.serving.responses import object_response
 from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
-from lakecli.serving.s3.call import PIECE, Call, split_key, xml_response
+from lakecli.serving.s3.call import Call, split_key, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
 from lakecli.serving.writes import Deposited, Outcome, PathChange
 from lakecli.staging.area import TOMBSTONE
@@ -114,7 +115,7 @@ def get_object(call: Call) -> Response:
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
     if is_large and (url := _redirection(call, repository, entry)):
-        return PlainResponse(307, {"location": url})
+        return Response(None, 307, {"location": url})
     try:
         return object_response(call.request, call.context, repository, entry, headers, span=span)
     except NotFound as error:
@@ -192,7 +193,8 @@ def _metadata_text(text: str) -> str:
     """Return a value of user metadata from a header, decoded from RFC 2047 or UTF-8."""
     if _ENCODED.match(text):
         try:
-            return str(make_header(decode_header(text)))
+            found = str(make_header(decode_header(text)))
+            return found.encode().decode()  # some charsets decode to text that is not Unicode
         except (HeaderParseError, LookupError, UnicodeError):
             return text
     if text.isascii():
@@ -256,7 +258,8 @@ def check_early(call: Call) -> None:
     """Check the conditions before the body is received; `stage` checks them again."""
     if "if-match" in call.headers or "if-none-match" in call.headers:
         ref, path = call.place
-        with call.view(ref) as view:
+        # Unlike `call.view`, this includes staged changes whatever the endpoint shows.
+        with open_view(call.context.served.repository(call.bucket), ref) as view:
             check_conditions(call.headers, view.find(path))
 
 
@@ -292,7 +295,7 @@ def put_object(call: Call) -> Response:
 def received_response(call: Call, etag: str) -> Response:
     """Return the response to an upload: the ETag and the verified checksums of the body."""
     headers = {checksums.PREFIX + name: text for name, text in call.sums.items()}
-    return PlainResponse(200, {"etag": f'"{etag}"', **headers})
+    return Response(headers={"etag": f'"{etag}"', **headers})
 
 
 class CopySource(NamedTuple):
@@ -398,7 +401,7 @@ def delete_object(call: Call) -> Response:
     call.writer()
     if path:
         call.apply(_removal(call.headers, path), "DeleteObject")
-    return PlainResponse(204)
+    return Response(status_code=204)
 
 
 def delete_objects(call: Call) -> Response:

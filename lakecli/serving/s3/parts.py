@@ -39,7 +39,8 @@ from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
 from lakecli.serving.writes import BranchWriter
-from lakecli.stores.capabilities import UploadedPart, UploadId, uploads_of
+from lakecli.stores.capabilities import UploadedPart, UploadId, UploadNotFound, uploads_of
+from lakecli.stores.contract import size_of
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import write_all
 
@@ -223,6 +224,7 @@ _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
 """The batch of temporary files of each store; a batch per upload would open too many files."""
 
 _adding: Final = Lock()
+_publishing: Final = Lock()
 
 
 class FileUpload(Upload):
@@ -236,6 +238,7 @@ class FileUpload(Upload):
             self._batch = _batches[store] = batch
         self._places: dict[str, tuple[str, int]] = {}
         """The file and the offset of each part, by the tag of the part."""
+        self._files: list[str] = []
         self._main = ""
         self._stride = 0
 
@@ -269,6 +272,7 @@ class FileUpload(Upload):
     def _new_file(self) -> str:
         name, file = self._batch.spool()
         file.close()
+        self._files.append(name)
         return name
 
     def _drop(self, name: str) -> None:
@@ -299,8 +303,9 @@ class FileUpload(Upload):
         assert digest is not None
         name, size = self._assembled(parts)
         key = data_key(digest)
-        self._batch.adopt(key, name)
-        self._batch.flush()
+        with _publishing:  # a flush that fails drops all files of the batch
+            self._batch.adopt(key, name)
+            self._batch.flush()
         self._discard()
         return key, digest, size
 
@@ -315,8 +320,6 @@ class FileUpload(Upload):
         moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
         if any(self._places[part.tag][0] == target for part in moved):
             target, moved = self._new_file(), list(parts)
-            with self._lock:
-                self._places[_WHOLE] = target, 0
         with self._open(target) as file:
             for part in moved:
                 file.seek(offsets[part.tag])
@@ -327,7 +330,7 @@ class FileUpload(Upload):
 
     def _discard(self) -> None:
         with self._lock:
-            for name in {self._main, *(name for name, _ in self._places.values())}:
+            for name in self._files:
                 self._drop(name)
 
 
@@ -341,6 +344,7 @@ class BucketUpload(Upload):
         self._key = incoming_key(self._repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
         self._is_complete = False
+        self._asked: Parts = ()
         self._sent: dict[str, UploadedPart] = {}
         self._waiting: dict[str, BinaryIO] = {}
 
@@ -383,12 +387,16 @@ class BucketUpload(Upload):
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
-        digest = self._digest(parts, sums)
+        digest, size = self._digest(parts, sums), sum(part.size for part in parts)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
-            self._uploads.complete(self._key, self._upload, sent)
+            self._asked = self._asked or parts
+            try:
+                self._uploads.complete(self._key, self._upload, sent)
+            except UploadNotFound:  # it may be complete, and the bucket's first response was lost
+                if parts != self._asked or size_of(self._repository.store, self._key) != size:
+                    raise
             self._is_complete = True
-        size = sum(part.size for part in parts)
         digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
         assert digest is not None
         self._discard()

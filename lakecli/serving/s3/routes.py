@@ -19,10 +19,9 @@ from lakecli.errors import LakeError
 from lakecli.serving.clients import REGION
 from lakecli.serving.context import ServingContext
 from lakecli.serving.reading import query_of
-from lakecli.serving.responses import BODILESS, PlainResponse
 from lakecli.serving.s3 import listing, multipart, objects, xml
 from lakecli.serving.s3.call import Call, Operation, xml_response
-from lakecli.serving.s3.errors import S3Error, of_lake_error
+from lakecli.serving.s3.errors import NOT_MODIFIED, S3Error, of_lake_error
 from lakecli.serving.s3.signature import verify
 
 FAILED: Final = 400
@@ -64,7 +63,7 @@ def list_buckets(call: Call) -> Response:
 def head_bucket(call: Call) -> Response:
     """Answer HeadBucket with the region; raise NoSuchBucket if the repository is not served."""
     call.check_bucket()
-    return PlainResponse(200, {"x-amz-bucket-region": REGION})
+    return Response(headers={"x-amz-bucket-region": REGION})
 
 
 def create_bucket(call: Call) -> Response:
@@ -226,8 +225,6 @@ def _error_response(
         if error.code == "NoSuchKey" and key:
             more["Key"] = key
     document = xml.error_document(error, **more, RequestId=request_id)
-    if request.method == "HEAD" or error.status in BODILESS:
-        return PlainResponse(error.status, error.headers)
-    return PlainResponse(
-        error.status, {"content-type": "application/xml", **error.headers}, document
-    )
+    if request.method == "HEAD" or error.status == NOT_MODIFIED:
+        return Response(None, error.status, error.headers)
+    return Response(document, error.status, error.headers, "application/xml")

@@ -170,7 +170,7 @@ def _claim_of(headers: Mapping[str, str], raw_query: bytes) -> _Claim:
     if not is_presigned:
         if _PAYLOAD not in headers:
             raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
-        moment = date_of(headers["date"]) if "date" in headers else None
+        moment = date_of(headers.get("date", ""))
         date = f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}" if moment else ""
         return claim._replace(date=headers.get("x-amz-date", date), payload=headers[_PAYLOAD])
     seconds, longest = found["Expires"], int(LONGEST.total_seconds())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from threading import current_thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,7 +13,7 @@ import pytest
 
 from lakecli.base.model import CLIENT_MTIME
 from lakecli.errors import IntegrityError
-from lakecli.serving.api import tasks
+from lakecli.serving.api import objects, tasks
 from tests.serving.api.test_bodies import CONTENT, TYPE, form
 from tests.serving.api.test_refs import DEMO, MAIN, commit, put, results
 
@@ -42,6 +43,20 @@ def test_upload_and_stat(site: Site) -> None:
     assert site("POST", OBJECTS, b"", path="empty").json["size_bytes"] == 0
     assert site("POST", OBJECTS, b"", path="x" * 1025).status == 400
     assert site("POST", DEMO + "/branches/nope/objects", b"", path="x").status == 404
+
+
+def test_an_upload_leaves_the_threads_to_fast_requests(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def open_upload(content_type: str, pieces: Any) -> Any:
+        threads.append(current_thread().name)
+        return content_type, pieces
+
+    monkeypatch.setattr(objects, "open_upload", open_upload)
+    assert put(site, "a").status == 201
+    assert threads[0].startswith("serve-slow")
 
 
 def test_upload_of_a_form(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakecli.repository.branch import delete
-from lakecli.serving.api.requests import Remembered
+from lakecli.serving.api import tasks
 
 if TYPE_CHECKING:
     import pytest
@@ -62,10 +62,10 @@ def test_branches(site: Site) -> None:
 def test_a_branch_stays_hidden_whatever_else_is_kept(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Remembered, "MOST", 2)
+    monkeypatch.setattr(tasks, "MOST_TASKS", 2)
     assert branch(site, "tx", hidden=True).status == 201
     for number in range(3):
-        site.context.own(Remembered).put(f"task {number}", {})
+        site.context.own(tasks.Tasks).put(f"task {number}", {}, 1)
         assert branch(site, "other", hidden=True).status == 201
         assert site("DELETE", DEMO + "/branches/other").status == 204
     assert results(site("GET", DEMO + "/branches")) == ["main"]

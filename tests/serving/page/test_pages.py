@@ -358,6 +358,22 @@ def test_of_a_large_parquet_file_a_part_is_read(monkeypatch: pytest.MonkeyPatch)
         assert "cannot be read" in found.note
 
 
+def test_values_that_python_cannot_represent_are_no_preview(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for kind in (pa.date32(), pa.timestamp("us", tz="Nowhere/Land")):
+        target = io.BytesIO()
+        parquet.write_table(pa.table({"n": pa.array([1 << 30], kind)}), target)
+        store = _Reads(target.getvalue())
+        monkeypatch.setattr(preview, "locate", lambda *_, store=store: (store, "key"))
+        monkeypatch.setattr(reading, "read_object", lambda *_, store=store: iter([store.data]))
+        found = preview.preview(None, b"x", entry(store.data))  # type: ignore[arg-type]
+        assert "cannot be read" in found.note
+
+
 def test_changes_are_counted_by_directory(site: Site) -> None:
     page = site("/-/demo/staged?ref=main").text
     assert "+1" in page

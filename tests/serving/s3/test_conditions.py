@@ -18,14 +18,15 @@ from lakecli.serving.s3.conditions import (
 )
 from lakecli.serving.s3.errors import S3Error
 
-ETAG = '"abc-1"'
+TAG = "abc-1"
+ETAG = f'"{TAG}"'
 MODIFIED = datetime(2024, 2, 29, 12, 0, 1, 500_000, UTC)
 SAME, BEFORE, AFTER = (http_date(MODIFIED + timedelta(seconds=seconds)) for seconds in (0, -1, 1))
 
 
 def status_of_read(headers: dict[str, str]) -> int:
     try:
-        check_read(headers, ETAG, MODIFIED)
+        check_read(headers, TAG, MODIFIED)
     except S3Error as error:
         return error.status
     return 200
@@ -68,7 +69,7 @@ def test_reads(headers: dict[str, str], status: int) -> None:
 
 def test_an_object_that_is_not_modified() -> None:
     with pytest.raises(S3Error) as caught:
-        check_read({"if-none-match": "*"}, "abc-1", MODIFIED)
+        check_read({"if-none-match": "*"}, TAG, MODIFIED)
     assert caught.value.headers == {"ETag": ETAG, "Last-Modified": SAME}
 
 
@@ -88,7 +89,7 @@ def test_an_object_that_is_not_modified() -> None:
     ],
 )
 def test_writes(headers: dict[str, str], present: str, absent: str) -> None:
-    for etag, modified, code in ((ETAG, MODIFIED, present), (None, None, absent)):
+    for etag, modified, code in ((TAG, MODIFIED, present), (None, None, absent)):
         if not code:
             check_write(headers, etag, modified)
             continue
@@ -105,7 +106,7 @@ def test_sources_of_copies() -> None:
         {f"{prefix}if-modified-since": BEFORE},
         {f"{prefix}if-match": ETAG, f"{prefix}if-unmodified-since": BEFORE},
     ):
-        check_copy(headers, ETAG, MODIFIED)
+        check_copy(headers, TAG, MODIFIED)
     for headers in (
         {f"{prefix}if-match": '"x"'},
         {f"{prefix}if-none-match": ETAG},
@@ -113,7 +114,7 @@ def test_sources_of_copies() -> None:
         {f"{prefix}if-unmodified-since": BEFORE},
     ):
         with pytest.raises(S3Error) as caught:
-            check_copy(headers, ETAG, MODIFIED)
+            check_copy(headers, TAG, MODIFIED)
         assert caught.value.status == 412
         assert caught.value.details == {"Condition": next(iter(headers))}
 
@@ -124,7 +125,7 @@ def test_dates() -> None:
 
 
 def spans(text: str, size: int, **more: str) -> tuple[int, int] | None:
-    return span_of({"range": text, **more}, size, ETAG, MODIFIED)
+    return span_of({"range": text, **more}, size, TAG, MODIFIED)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import Future, ThreadPoolExecutor
+from errno import EIO
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +17,11 @@ from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
 from lakecli.serving.s3.multipart import Uploads
 from lakecli.serving.writes import BranchWriter
+from lakecli.stores.contract import size_of
+from lakecli.stores.local import files as local_files
+from lakecli.stores.local.batch import LocalBatch
+from lakecli.stores.local.files import SyncError
+from lakecli.stores.memory import MemoryUploads
 from tests.serving.s3_wire import digest64
 
 if TYPE_CHECKING:
@@ -242,9 +251,10 @@ def test_a_part_that_fails_is_not_there(either: Site) -> None:
     assert gone.status == 0
     assert upload.complete(tags={1: '"x"'}).code == "InvalidPart"
 
-    upload.send(1, large)
+    upload.send(1, large + b"more")
     assert upload.complete().status == 200
-    assert either("GET", "main/a").body == large
+    assert either("GET", "main/a").body == large + b"more"
+    assert left(either) == []
 
 
 def test_parts_are_copied(either: Site) -> None:
@@ -358,6 +368,60 @@ def test_a_completion_that_failed_is_repeated(
     assert upload.complete().status == 200
     assert either("GET", "main/a").body == body_of(1) + b"end"
     assert left(either) == []
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_completion_is_repeated_if_the_response_of_the_bucket_was_lost(
+    either: Site, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    upload = Uploading(either)
+    for number in (1, 2):
+        upload.send(number, body_of(number))
+    complete, numbers = MemoryUploads.complete, (1, 2) if is_whole else (2,)
+
+    def lose(*given: Any) -> None:
+        complete(*given)
+        raise Unreachable("no response")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryUploads, "complete", lose)
+        is_lost = upload.complete(*numbers).status != 200
+    assert is_lost == either.demo.store.uri.startswith("memory:")
+    if is_lost and not is_whole:
+        for _ in range(2):
+            assert upload.complete(1).code == "NoSuchKey"
+    assert upload.complete(*numbers).status == 200
+    assert either("GET", "main/a").body == b"".join(map(body_of, numbers))
+
+
+def test_a_completion_that_failed_loses_no_other_upload(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        Uploading(site, f"main/{number}").send(1, body_of(number))
+    first, second = site.context.own(Uploads).listed("demo")
+    writer, flush, adopted = site.served.writer("demo", "main"), LocalBatch.flush, Event()
+    with ThreadPoolExecutor(2) as pool:
+
+        def fail(batch: LocalBatch) -> None:
+            monkeypatch.setattr(LocalBatch, "flush", wait)
+            joined.append(pool.submit(second.join, [second.parts[1]], writer, {}))
+            adopted.wait(0.05)  # nothing is adopted between another upload's file and its flush
+            with monkeypatch.context() as patch:
+                patch.setattr(local_files, "sync_file", Mock(side_effect=SyncError(EIO, "lost")))
+                flush(batch)
+
+        def wait(batch: LocalBatch) -> None:
+            adopted.set()
+            failed.exception()
+            flush(batch)
+
+        monkeypatch.setattr(LocalBatch, "flush", fail)
+        joined: list[Future[Any]] = []
+        failed = pool.submit(first.join, [first.parts[1]], writer, {})
+        assert isinstance(failed.exception(), Unreachable)
+        address, _, size = joined[0].result()
+    assert size_of(site.demo.store, address) == size
 
 
 def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

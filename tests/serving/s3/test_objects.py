@@ -129,6 +129,7 @@ def test_headers_and_metadata_are_kept(site: Site) -> None:
         "x-amz-meta-Key": "a value",
         "x-amz-meta-cache-control": "mine",
         "x-amz-meta-umlaut": "ä",
+        "x-amz-meta-surrogate": "=?UTF-7?Q?+2AA-?=",
     }
     site("PUT", "main/a", b"x", {**sent, "x-amz-meta-coded": "=?UTF-8?B?w6Q=?="})
 
@@ -136,13 +137,16 @@ def test_headers_and_metadata_are_kept(site: Site) -> None:
 
     kept = {name.lower(): text for name, text in sent.items()} | {"content-encoding": "gzip"}
     umlaut = "=?UTF-8?B?w6Q=?="
+    surrogate = "=?UTF-8?B?PT9VVEYtNz9RPysyQUEtPz0=?="  # of the text that was sent
     kept |= {"x-amz-meta-umlaut": umlaut, "x-amz-meta-coded": umlaut}
+    kept["x-amz-meta-surrogate"] = surrogate
     assert {name: got[name] for name in kept} == kept
     assert entry(site, b"a").metadata == {
         "content-encoding": "gzip", "cache-control": "no-cache", "content-language": "de",
         "content-disposition": 'attachment; filename="x"',
         "expires": "Thu, 01 Dec 2033 16:00:00 GMT",
         "key": "a value", "X-Amz-Meta-cache-control": "mine", "umlaut": "ä", "coded": "ä",
+        "surrogate": "=?UTF-7?Q?+2AA-?=",
     }  # fmt: skip
 
 
@@ -328,6 +332,19 @@ def test_copies_that_are_refused(site: Site) -> None:
         assert site("PUT", "main/c", headers=source | header).code == code, header
     assert site("PUT", "main/c", headers=source | {"If-None-Match": "*"}).status == 200
     assert site("PUT", "main/c", headers=source | {"If-None-Match": "*"}).status == 412
+
+
+def test_conditions_are_about_what_is_staged_whatever_is_shown(tmp_path: Path) -> None:
+    site = Site(tmp_path, committed=True)
+    site.put("main/a")
+    site.commit()
+    site("DELETE", "main/a")
+    for body in (b"small", LARGE):
+        assert site("GET", "main/a").status == 200
+        assert site("PUT", "main/a", body, {"If-None-Match": "*"}).status == 200
+        assert site("PUT", "main/a", body, {"If-None-Match": "*"}).status == 412
+        site("DELETE", "main/a")
+    site.close()
 
 
 def test_a_copy_from_another_repository(site: Site, tmp_path: Path) -> None:
