@@ -18,7 +18,7 @@ initialises the lock file, while the lock is still held.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE
 
@@ -43,13 +43,16 @@ def alone(directory: StrPath) -> Iterator[int]:
         with lmdb_environment.opening(directory) as is_open:
             if is_open:  # closing the lock file would release this process's LMDB locks
                 raise store_errors.store_in_use(directory)
-            with closing(Sentinel(directory)) as sentinel:
+            sentinel = Sentinel(directory)
+            try:
                 if not sentinel.is_alone:
                     raise store_errors.store_in_use(directory)
                 lmdb_environment.check_file(directory, sentinel)
                 sentinel.begin_rewrite()
                 with _locked(directory) as lock_file:
                     yield lock_file
+            finally:
+                sentinel.close(cleanly=not sentinel.was_left_open)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -139,6 +141,24 @@ sentinel._PATIENCE = 0.0
 print("began", flush=True)
 LocalStore.open(sys.argv[1]).close()
 """
+
+
+def test_a_full_disk_does_not_make_a_store_look_damaged(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process may leave the file short, and then compaction must extend it."""
+    record = home / SENTINEL
+    record.write_bytes(record.read_bytes().replace(b"closed", b"open  "))
+    os.truncate(home / DATA_FILE, (home / DATA_FILE).stat().st_size - 1)
+
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", fail, raising=False)
+        with pytest.raises(Unreachable, match="no space left"):
+            compact(home)
+    assert rows_of(home) == ROWS
 
 
 def test_the_sentinel_makes_others_wait_however_long_it_takes(home: Path) -> None:
