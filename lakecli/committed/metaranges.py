@@ -26,7 +26,8 @@ from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.outline import OutlinedBlocks
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
-from lakecli.proto.varint import Malformed, decode_varint, encode_varint
+from lakecli.proto.messages import RANGE_DATA
+from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import Run
 from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import SSTable, count_equal
@@ -36,11 +37,8 @@ TREE_PROPERTY: Final = "lakecli.tree"
 _TREE: Final = b"1;n="
 _MAX_DIGITS: Final = 18
 
-# The tags of a range's fields.
-_MIN_KEY: Final = 0x0A
-_MAX_KEY: Final = 0x12
-_SIZE: Final = 0x18
-_COUNT: Final = 0x20
+_FIELDS: Final = ("min_key", "max_key", "estimated_size", "count")
+"""The fields of the message, in the order of the attributes of `RangeRecord` after the ID."""
 
 _ID_FRAME = b"\x80\x01"
 """The encoded length of an identity of 64 bytes."""
@@ -82,55 +80,17 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the value that records a range in a metarange."""
-    keys = (_MIN_KEY, record.min_key), (_MAX_KEY, record.max_key)
-    numbers = (_SIZE, record.size), (_COUNT, record.count)
-    fields = [b"%c%b%b" % (tag, encode_varint(len(key)), key) for tag, key in keys if key]
-    fields += [b"%c%b" % (tag, encode_varint(number)) for tag, number in numbers if number]
-    return encode_value(record.id.encode(), b"".join(fields))
+    fields = zip(_FIELDS, record[1:], strict=True)
+    return encode_value(record.id.encode(), RANGE_DATA.encode(dict(fields)))
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
     """Return the range that a value of a metarange records."""
-    data = decode_value(value)[1]
-    usual = _decode_usual(data)
-    if usual is not None:
-        return RangeRecord(range_id_of(value), *usual)
-    from lakecli.proto.messages import RANGE_DATA  # only for unusual records
-
     try:
-        message = RANGE_DATA.decode(data)
+        message = RANGE_DATA.decode(decode_value(value)[1])
     except Malformed:
         raise MalformedValue("no range") from None
-    fields = (message[name] for name in ("min_key", "max_key", "estimated_size", "count"))
-    return RangeRecord(range_id_of(value), *fields)
-
-
-def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
-    """Decode a message that has each field once and in order; ``None`` for any other message."""
-    try:
-        first, at = _decode_key(data, 0, _MIN_KEY)
-        last, at = _decode_key(data, at, _MAX_KEY)
-        size, at_count = decode_varint(data, at + 1)
-        count, end = decode_varint(data, at_count + 1)
-        tags = data[at], data[at_count]
-    except (IndexError, Malformed):
-        return None
-    if tags != (_SIZE, _COUNT) or end != len(data) or (size | count) >> 63:
-        return None
-    return first, last, size, count
-
-
-def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """Decode the field with this tag at `at`; return its value and the position after the field.
-
-    Raises:
-        Malformed: the field at `at` has another tag.
-        IndexError: the data ends before `at`.
-    """
-    if data[at] != tag:
-        raise Malformed("another field")
-    size, start = decode_varint(data, at + 1)
-    return data[start : start + size], start + size
+    return RangeRecord(range_id_of(value), *message.values())
 
 
 def range_id_of(value: bytes) -> RangeId:
