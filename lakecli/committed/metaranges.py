@@ -19,7 +19,7 @@ single range while checking its records against its metarange.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
 from lakecli.base.model import MetarangeId, RangeId
@@ -45,10 +45,6 @@ _ID_FRAME = b"\x80\x01"
 
 ID_PART: Final = slice(2, 66)
 """The part of a metarange's value that is the ID of the range."""
-
-
-Described: TypeAlias = SSTable | Directory
-"""An open table whose properties were read."""
 
 
 class RangeRecord(NamedTuple):
@@ -215,7 +211,7 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     return Metarange(tree, blocks.keys, blocks.values, range_entries=range_entries)
 
 
-def check_kind(table: Described, kind: str) -> None:
+def check_kind(table: Directory, kind: str) -> None:
     """Raise `IntegrityError` unless a table is of the expected kind: a range or a metarange."""
     if table.properties.get("type") != f"{kind}s".encode():
         raise IntegrityError(f"{table.name} is not a {kind}", hint=_WHO_NEEDS_IT)
@@ -263,12 +259,12 @@ class Mismatch(IntegrityError):
         super().__init__(message, hint="see what it affects: `fsck REPOSITORY`")
 
 
-def is_ours(table: Described) -> bool:
+def is_ours(table: Directory) -> bool:
     """Return whether lakecli wrote a table, so that its block ends depend on its records alone."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
-def check_described(table: Described, record: RangeRecord) -> None:
+def check_described(table: Directory, record: RangeRecord) -> None:
     """Compare a range's properties with its record in the metarange; no entries are read.
 
     Raises:
