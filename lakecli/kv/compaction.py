@@ -103,12 +103,12 @@ def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
         if os.fstat(descriptor).st_uid != like.st_uid:  # root compacts the store of another user
             os.fchown(descriptor, like.st_uid, like.st_gid)
         os.fchmod(descriptor, S_IMODE(like.st_mode))
-        with lmdb.open(os.fspath(directory), readonly=True, lock=False) as source:
+        with lmdb.open(os.fsencode(directory), readonly=True, lock=False) as source:
             source.copyfd(descriptor, compact=True)
             entries = source.stat()["entries"]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    with lmdb.open(os.fspath(copy), subdir=False, readonly=True, lock=False) as written:
+    with lmdb.open(os.fsencode(copy), subdir=False, readonly=True, lock=False) as written:
         if written.stat()["entries"] != entries:
             raise IntegrityError(f"the copy of the local store is not whole: {directory}")

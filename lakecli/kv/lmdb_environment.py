@@ -360,7 +360,7 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
     Raises:
         lmdb.LockError: the other process uses the store for longer than ten seconds.
     """
-    path, pauses = os.fspath(directory), iter(_PAUSES)
+    path, pauses = os.fsencode(directory), iter(_PAUSES)
     while True:
         try:
             return lmdb.open(

@@ -20,6 +20,7 @@ from lakecli.kv.lmdb_environment import DATA_FILE, rewritten
 from lakecli.kv.local_store import LocalStore, Table, drop_paths, put_paths
 from lakecli.kv.sentinel import SENTINEL, Sentinel
 from tests.kv.test_processes import WORKER, go_on, started, wait_for
+from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,14 @@ sentinel._PATIENCE = 0.0
 print("began", flush=True)
 LocalStore.open(sys.argv[1]).close()
 """
+
+
+@linux_only
+def test_the_path_of_a_store_may_have_any_bytes(home: Path) -> None:
+    moved = home.rename(os.fsdecode(os.fsencode(home) + b"\xff"))
+    before, after = compact(moved)
+    assert after < before
+    assert rows_of(moved) == ROWS
 
 
 def test_a_full_disk_does_not_make_a_store_look_damaged(
