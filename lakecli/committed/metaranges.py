@@ -190,16 +190,19 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     """Parse an open metarange and verify its name.
 
     Raises:
-        IntegrityError: the table is damaged, is a range, or has another name than its records give.
+        IntegrityError: the table is damaged, is a range, or has another name or number of ranges
+            than its records give.
     """
     metarange = parse_metarange(tree, table)
     if not is_ours(table):
         name = name_of_table(table, metarange.keys, metarange.values)
     else:
         name = tree_id([metarange.record_ids])
-    if name != tree:
-        what = f"{table.name}: its name is not the digest of its records"
-        raise IntegrityError(what, hint=_WHO_NEEDS_IT)
+    what = None if name == tree else "its name is not the digest of its records"
+    if len(metarange) != table.count:  # if the count is right, no block is empty
+        what = f"{len(metarange)} ranges, but its properties say {table.count}"
+    if what is not None:
+        raise IntegrityError(f"{table.name}: {what}", hint=_WHO_NEEDS_IT)
     return metarange
 
 
