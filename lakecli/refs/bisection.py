@@ -67,7 +67,8 @@ def bisection(
     """
     candidates = list(iter_unreached(reader, bad, good))
     if not candidates:
-        repaired = next(each for each in good if is_ancestor(reader, bad, each))
+        descendants = (each for each in good if is_ancestor(reader, bad, each))
+        repaired = next(descendants, min(good))  # wrong generations may hide the descendant
         raise Refused(
             f"commit {bad} is bad, but its descendant {repaired} is good: bisect finds the first "
             "bad commit, not the one that repaired it",
