@@ -19,14 +19,15 @@ single range while checking its records against its metarange.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.outline import OutlinedBlocks
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
 from lakecli.errors import IntegrityError
-from lakecli.proto.varint import Malformed, decode_varint, encode_varint
+from lakecli.proto.messages import RANGE_DATA
+from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import Run
 from lakecli.sstable.directory import Directory
 from lakecli.sstable.reader import SSTable, count_equal
@@ -36,21 +37,14 @@ TREE_PROPERTY: Final = "lakecli.tree"
 _TREE: Final = b"1;n="
 _MAX_DIGITS: Final = 18
 
-# The tags of a range's fields.
-_MIN_KEY: Final = 0x0A
-_MAX_KEY: Final = 0x12
-_SIZE: Final = 0x18
-_COUNT: Final = 0x20
+_FIELDS: Final = ("min_key", "max_key", "estimated_size", "count")
+"""The fields of the message, in the order of the attributes of `RangeRecord` after the ID."""
 
 _ID_FRAME = b"\x80\x01"
 """The encoded length of an identity of 64 bytes."""
 
 ID_PART: Final = slice(2, 66)
 """The part of a metarange's value that is the ID of the range."""
-
-
-Described: TypeAlias = SSTable | Directory
-"""An open table whose properties were read."""
 
 
 class RangeRecord(NamedTuple):
@@ -82,55 +76,17 @@ def decode_tree_property(value: bytes | None) -> int | None:
 
 def encode_range_record(record: RangeRecord) -> bytes:
     """Return the value that records a range in a metarange."""
-    keys = (_MIN_KEY, record.min_key), (_MAX_KEY, record.max_key)
-    numbers = (_SIZE, record.size), (_COUNT, record.count)
-    fields = [b"%c%b%b" % (tag, encode_varint(len(key)), key) for tag, key in keys if key]
-    fields += [b"%c%b" % (tag, encode_varint(number)) for tag, number in numbers if number]
-    return encode_value(record.id.encode(), b"".join(fields))
+    fields = zip(_FIELDS, record[1:], strict=True)
+    return encode_value(record.id.encode(), RANGE_DATA.encode(dict(fields)))
 
 
 def decode_range_record(value: bytes) -> RangeRecord:
     """Return the range that a value of a metarange records."""
-    data = decode_value(value)[1]
-    usual = _decode_usual(data)
-    if usual is not None:
-        return RangeRecord(range_id_of(value), *usual)
-    from lakecli.proto.messages import RANGE_DATA  # only for unusual records
-
     try:
-        message = RANGE_DATA.decode(data)
+        message = RANGE_DATA.decode(decode_value(value)[1])
     except Malformed:
         raise MalformedValue("no range") from None
-    fields = (message[name] for name in ("min_key", "max_key", "estimated_size", "count"))
-    return RangeRecord(range_id_of(value), *fields)
-
-
-def _decode_usual(data: bytes) -> tuple[bytes, bytes, int, int] | None:
-    """Decode a message that has each field once and in order; ``None`` for any other message."""
-    try:
-        first, at = _decode_key(data, 0, _MIN_KEY)
-        last, at = _decode_key(data, at, _MAX_KEY)
-        size, at_count = decode_varint(data, at + 1)
-        count, end = decode_varint(data, at_count + 1)
-        tags = data[at], data[at_count]
-    except (IndexError, Malformed):
-        return None
-    if tags != (_SIZE, _COUNT) or end != len(data) or (size | count) >> 63:
-        return None
-    return first, last, size, count
-
-
-def _decode_key(data: bytes, at: int, tag: int) -> tuple[bytes, int]:
-    """Decode the field with this tag at `at`; return its value and the position after the field.
-
-    Raises:
-        Malformed: the field at `at` has another tag.
-        IndexError: the data ends before `at`.
-    """
-    if data[at] != tag:
-        raise Malformed("another field")
-    size, start = decode_varint(data, at + 1)
-    return data[start : start + size], start + size
+    return RangeRecord(range_id_of(value), *message.values())
 
 
 def range_id_of(value: bytes) -> RangeId:
@@ -234,16 +190,19 @@ def load_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     """Parse an open metarange and verify its name.
 
     Raises:
-        IntegrityError: the table is damaged, is a range, or has another name than its records give.
+        IntegrityError: the table is damaged, is a range, or has another name or number of ranges
+            than its records give.
     """
     metarange = parse_metarange(tree, table)
     if not is_ours(table):
         name = name_of_table(table, metarange.keys, metarange.values)
     else:
         name = tree_id([metarange.record_ids])
-    if name != tree:
-        what = f"{table.name}: its name is not the digest of its records"
-        raise IntegrityError(what, hint=_WHO_NEEDS_IT)
+    what = None if name == tree else "its name is not the digest of its records"
+    if len(metarange) != table.count:  # if the count is right, no block is empty
+        what = f"{len(metarange)} ranges, but its properties say {table.count}"
+    if what is not None:
+        raise IntegrityError(f"{table.name}: {what}", hint=_WHO_NEEDS_IT)
     return metarange
 
 
@@ -255,7 +214,7 @@ def parse_metarange(tree: MetarangeId, table: SSTable) -> Metarange:
     return Metarange(tree, blocks.keys, blocks.values, range_entries=range_entries)
 
 
-def check_kind(table: Described, kind: str) -> None:
+def check_kind(table: Directory, kind: str) -> None:
     """Raise `IntegrityError` unless a table is of the expected kind: a range or a metarange."""
     if table.properties.get("type") != f"{kind}s".encode():
         raise IntegrityError(f"{table.name} is not a {kind}", hint=_WHO_NEEDS_IT)
@@ -303,12 +262,12 @@ class Mismatch(IntegrityError):
         super().__init__(message, hint="see what it affects: `fsck REPOSITORY`")
 
 
-def is_ours(table: Described) -> bool:
+def is_ours(table: Directory) -> bool:
     """Return whether lakecli wrote a table, so that its block ends depend on its records alone."""
     return table.properties.get(WRITER_PROPERTY) == WRITER
 
 
-def check_described(table: Described, record: RangeRecord) -> None:
+def check_described(table: Directory, record: RangeRecord) -> None:
     """Compare a range's properties with its record in the metarange; no entries are read.
 
     Raises:

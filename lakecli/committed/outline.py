@@ -81,26 +81,9 @@ def decode_outline(data: bytes, record_ids: bytes) -> Outline:
     numbers = array(_NUMBERS, data[_HEADER.size : separators_at])
     *columns, lengths = (numbers[at : at + blocks] for at in range(0, len(numbers), blocks))
     ends = [*accumulate(lengths, initial=separators_at)]
-    separators = _Texts(data, ends)
+    separators = [data[start:end] for start, end in pairwise(ends)]
     rest = separators, data[ends[-1] :], record_ids
     return Outline._make([size, range_entries or None, *columns, *rest])
-
-
-class _Texts(Sequence[bytes]):
-    """A sequence of byte strings that are stored concatenated, and cut out when they are read."""
-
-    def __init__(self, joined: bytes, ends: Sequence[int]) -> None:
-        self._joined = joined
-        self._ends = ends
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - `Sequence` has the overloads
-        if isinstance(at, int):
-            return self._joined[self._ends[at] : self._ends[at + 1]]
-        start, stop, _ = at.indices(len(self))
-        return [self._joined[one:other] for one, other in pairwise(self._ends[start : stop + 1])]
 
 
 _EMPTY: Final = Outline(0, None, (), (), (), (), (), b"", b"")

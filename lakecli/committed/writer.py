@@ -412,8 +412,15 @@ class TreeWriter:
         return self._batch
 
     def _take(self, tree: metaranges.Metarange, first: int, last: int) -> None:
-        """Reuse ranges of a tree without reading them."""
-        self._check_order(tree.record(first).min_key)
+        """Reuse ranges of a tree without reading them.
+
+        Raises:
+            Mismatch: the first range begins before the end of the tree that was written so far.
+        """
+        record = tree.record(first)
+        if record.min_key <= self._last_key and self._ids:
+            what = f"its first key would be {record.min_key!r}, after {self._last_key!r}"
+            raise metaranges.Mismatch(layout.sstable_key(record.id), what)
         self._keep_own()
         self._kept.append(Slice(tree, first, last))
         self._ids.append(tree.record_ids[first * DIGEST_SIZE : last * DIGEST_SIZE])

@@ -119,7 +119,7 @@ def answer(request: bytes) -> tuple[bytes, bytes]:
         text = f"{type(error).__name__}: {error}"
     else:
         return struct.pack(">i", len(found)), found
-    message = text.encode()
+    message = text.encode(errors="backslashreplace")  # a name may have undecodable bytes
     return struct.pack(">i", -len(message)), message
 
 

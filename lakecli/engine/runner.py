@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import DATA, data_digest
-from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.base.model import EMPTY_TREE, NO_ACCOUNT, Account, MetarangeId
 from lakecli.committed.check import count_entries
 from lakecli.committed.tree_store import TreeStore
 from lakecli.errors import IntegrityError
@@ -248,15 +248,20 @@ def divided(prefix: str, digits: int) -> list[str]:
 def count_head_entries(repository: Repository, *, check_from: int) -> int | None:
     """Return how many entries the largest branch has; ``None`` if a tree cannot be read.
 
-    Only metaranges are read. If they claim at least `check_from` entries, their counts are checked
-    against the objects in the namespace; see `lakecli.committed.check`.
+    Only metaranges are read. If one of them claims at least `check_from` entries, the counts of the
+    one that claims the most are checked against the objects in the namespace; see
+    `lakecli.committed.check`.
     """
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
         heads = {branch.commit_id for branch in refs.iter_branches()}
         trees = {commit.metarange_id for head in heads if (commit := refs.find_commit(head))}
+
+    def claimed(tree: MetarangeId) -> int:
+        return sum(max(0, record.count) for record in repository.trees.metarange(tree).records())
+
     try:
-        counts = [count_entries(repository.trees, tree, check_from=check_from) for tree in trees]
+        largest = max(trees, key=claimed, default=EMPTY_TREE)
+        return count_entries(repository.trees, largest, check_from=check_from)
     except IntegrityError:
         return None
-    return max(counts, default=0)

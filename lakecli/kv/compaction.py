@@ -18,7 +18,7 @@ initialises the lock file, while the lock is still held.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE
 
@@ -43,13 +43,16 @@ def alone(directory: StrPath) -> Iterator[int]:
         with lmdb_environment.opening(directory) as is_open:
             if is_open:  # closing the lock file would release this process's LMDB locks
                 raise store_errors.store_in_use(directory)
-            with closing(Sentinel(directory)) as sentinel:
+            sentinel = Sentinel(directory)
+            try:
                 if not sentinel.is_alone:
                     raise store_errors.store_in_use(directory)
                 lmdb_environment.check_file(directory, sentinel)
                 sentinel.begin_rewrite()
                 with _locked(directory) as lock_file:
                     yield lock_file
+            finally:
+                sentinel.close(cleanly=not sentinel.was_left_open)
 
 
 @contextmanager
@@ -100,12 +103,12 @@ def _copy(directory: StrPath, copy: Path, like: os.stat_result) -> None:
         if os.fstat(descriptor).st_uid != like.st_uid:  # root compacts the store of another user
             os.fchown(descriptor, like.st_uid, like.st_gid)
         os.fchmod(descriptor, S_IMODE(like.st_mode))
-        with lmdb.open(os.fspath(directory), readonly=True, lock=False) as source:
+        with lmdb.open(os.fsencode(directory), readonly=True, lock=False) as source:
             source.copyfd(descriptor, compact=True)
             entries = source.stat()["entries"]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    with lmdb.open(os.fspath(copy), subdir=False, readonly=True, lock=False) as written:
+    with lmdb.open(os.fsencode(copy), subdir=False, readonly=True, lock=False) as written:
         if written.stat()["entries"] != entries:
             raise IntegrityError(f"the copy of the local store is not whole: {directory}")

@@ -147,8 +147,15 @@ class LmdbEnvironment:
             txn.commit()
         except lmdb.Error as error:
             raise self.translate(error) from error
-        with suppress(OSError):  # the disk may be full
-            grow(self._file, (self._lmdb.info()["last_pgno"] + 1) * self._page_size)
+        self._grow()
+
+    def _grow(self) -> bool:
+        """Extend the file if it is too short; return false if that fails."""
+        try:
+            grow(self._file, self.usage()[0])
+        except OSError:  # the disk may be full
+            return False
+        return True
 
     def check_schema(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Refuse a store with a schema that this version does not know.
@@ -190,11 +197,15 @@ class LmdbEnvironment:
         return (info["last_pgno"] + 1) * self._page_size, info["map_size"]
 
     def close(self) -> None:
-        """Close the environment; this ends open transactions."""
+        """Close the environment; this ends open transactions.
+
+        If the file is too short and cannot be extended, the next process must do that; see `grow`.
+        """
         if os.getpid() == self._pid:  # a forked child must not touch its parent's locks
+            is_whole = self._grow()
             self._lmdb.close()
             os.close(self._file)
-            self._sentinel.close()
+            self._sentinel.close(cleanly=is_whole)
 
 
 def acquire(directory: StrPath, *, map_size: int, durable: bool = True) -> LmdbEnvironment:
@@ -274,7 +285,8 @@ def check_file(directory: StrPath, sentinel: Sentinel) -> None:
     if sentinel.is_kept and _is_empty(directory):
         problem: str | None = f"{DATA_FILE} is missing or empty"
     else:
-        may_be_short = sentinel.was_left_open or not sentinel.is_alone
+        can_grow = hasattr(os, "posix_fallocate")  # not on macOS, where any file may be short
+        may_be_short = sentinel.was_left_open or not sentinel.is_alone or not can_grow
         problem = find_damage(directory, may_be_short=may_be_short)
     if problem is None:
         return
@@ -348,7 +360,7 @@ def _open_when_free(directory: StrPath, size: int, *, durable: bool) -> lmdb.Env
     Raises:
         lmdb.LockError: the other process uses the store for longer than ten seconds.
     """
-    path, pauses = os.fspath(directory), iter(_PAUSES)
+    path, pauses = os.fsencode(directory), iter(_PAUSES)
     while True:
         try:
             return lmdb.open(

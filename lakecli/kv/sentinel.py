@@ -63,7 +63,11 @@ class Sentinel:
         self._wait()
 
     def begin_rewrite(self) -> None:
-        """Make other processes wait until the rewrite has ended, however long that takes."""
+        """Make other processes wait until the rewrite has ended, however long that takes.
+
+        This process has checked the store before, and has extended its file if it was too short.
+        """
+        self.was_left_open = False
         self._write(_REWRITING)
 
     def keep(self) -> None:

@@ -22,17 +22,8 @@ def encode_varint(value: int) -> bytes:
         return _ONE_BYTE[value]
     if value < 1 << 14:
         return bytes((value & 0x7F | CONTINUES, value >> 7))
-    if value < 1 << 21:
-        return bytes((value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES, value >> 14))
-    first = value & 0x7F | CONTINUES
-    second = value >> 7 & 0x7F | CONTINUES
-    third = value >> 14 & 0x7F | CONTINUES
-    if value < 1 << 28:
-        return bytes((first, second, third, value >> 21))
-    fourth = value >> 21 & 0x7F | CONTINUES
-    if value < 1 << 35:
-        return bytes((first, second, third, fourth, value >> 28))
-    return bytes((first, second, third, fourth)) + encode_varint(value >> 28)
+    lowest = bytes((value & 0x7F | CONTINUES, value >> 7 & 0x7F | CONTINUES))
+    return lowest + encode_varint(value >> 14)
 
 
 def decode_varint(data: bytes, position: int, *, max_size: int = MAX_SIZE) -> tuple[int, int]:

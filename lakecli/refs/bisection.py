@@ -66,8 +66,16 @@ def bisection(
         DamagedHistory: the history between the bad commit and the good ones is broken.
     """
     candidates = list(iter_unreached(reader, bad, good))
+    if not candidates:
+        descendants = (each for each in good if is_ancestor(reader, bad, each))
+        repaired = next(descendants, min(good))  # wrong generations may hide the descendant
+        raise Refused(
+            f"commit {bad} is bad, but its descendant {repaired} is good: bisect finds the first "
+            "bad commit, not the one that repaired it",
+            hint="to find the repair, call the new state bad and the old state good",
+        )
     count = len(candidates)
-    base = _untested_base(reader, first_bad or bad, bad, good, skipped)
+    base = _untested_base(reader, first_bad or bad, good, skipped)
     if base is not None:
         return Bisection(candidates, base, count, estimate_steps(count), is_merge_base=True)
     weights = _weights(candidates)
@@ -98,29 +106,17 @@ def estimate_steps(count: int) -> int:
 
 
 def _untested_base(
-    reader: CommitReader, first_bad: CommitId, bad: CommitId, good: Ids, skipped: Ids
+    reader: CommitReader, first_bad: CommitId, good: Ids, skipped: Ids
 ) -> Commit | None:
     """Return a common ancestor of the good and bad commits that must be tested first, or ``None``.
 
     This test is needed if a good commit is not an ancestor of the bad one: then a common ancestor
     of both may be bad.
-
-    Raises:
-        Refused: the common ancestor has been tested, and is bad.
     """
-    elsewhere = [each for each in good if not is_ancestor(reader, each, first_bad)]
-    if not elsewhere:
+    if all(is_ancestor(reader, each, first_bad) for each in good):
         return None
-    for base in iter_merge_bases(reader, first_bad, *good):
-        if base.id == bad:
-            raise Refused(
-                f"commit {bad} is bad, but its descendant {elsewhere[0]} is good: bisect finds the "
-                "first bad commit, not the one that repaired it",
-                hint="to find the repair, call the new state bad and the old state good",
-            )
-        if base.id not in good and base.id not in skipped:
-            return base
-    return None
+    bases = iter_merge_bases(reader, first_bad, *good)
+    return next((each for each in bases if each.id not in {*good, *skipped}), None)
 
 
 def _weights(candidates: Sequence[Commit]) -> dict[CommitId, int]:

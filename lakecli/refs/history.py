@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from lakecli.base.model import Commit, CommitId
 from lakecli.errors import NotFound
@@ -115,17 +115,12 @@ class _HistoryPart(NamedTuple):
         return self.since is None or commit.created_at >= self.since
 
 
-class _Newest:
-    """A heap entry that orders commits newest first, then by descending ID."""
+_Ranked: TypeAlias = tuple[float, int, int, Commit]
+"""A heap entry; the smallest one has the newest commit and, at the same time, the largest ID."""
 
-    __slots__ = ("commit", "order")
 
-    def __init__(self, commit: Commit) -> None:
-        self.commit = commit
-        self.order = commit.created_at, commit.nanoseconds, commit.id
-
-    def __lt__(self, other: "_Newest") -> bool:
-        return self.order > other.order
+def _ranked(commit: Commit) -> _Ranked:
+    return -commit.created_at.timestamp(), -commit.nanoseconds, -int(commit.id, 16), commit
 
 
 class _CountingWalk:
@@ -184,21 +179,21 @@ def _iter_children_first(part: _HistoryPart, start: CommitId) -> Iterator[Commit
     """
     first = get_commit(part.reader, start)
     walk = _CountingWalk(part, first)
-    ready = [_Newest(first)] if part.is_wanted(first) else []
+    ready = [_ranked(first)] if part.is_wanted(first) else []
     while ready:
-        if walk.explore(ready[0].commit.generation, most=MOST_AHEAD):
-            commit = heappop(ready).commit
+        if walk.explore(ready[0][-1].generation, most=MOST_AHEAD):
+            *_, commit = heappop(ready)
         else:
-            waiting = (entry for entry in ready if walk.is_ready(entry.commit))
-            highest = max(waiting, key=lambda entry: (entry.commit.generation, entry.order))
+            waiting = (entry for entry in ready if walk.is_ready(entry[-1]))
+            highest = min(waiting, key=lambda entry: (-entry[-1].generation, entry))
             ready.remove(highest)
             heapify(ready)
-            commit = highest.commit
+            *_, commit = highest
             walk.explore(commit.generation)
         if walk.is_ready(commit):  # otherwise yielded already, or ready again after its last child
             yield commit
             for parent in walk.remove(commit):
-                heappush(ready, _Newest(parent))
+                heappush(ready, _ranked(parent))
 
 
 class GraphLine(NamedTuple):

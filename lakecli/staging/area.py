@@ -4,8 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Final, NewType
 
 from lakecli.base.model import Branch, StagingToken
@@ -83,8 +82,11 @@ def scan_newest(
 
     If a path is staged under several tokens, only the record of the newest token is yielded.
     """
-    streams = [scan(txn, token, start=start, prefix=prefix) for token in reversed(tokens)]
-    return reduce(lambda older, newer: put_over(newer, older), streams or [iter(())])
+    streams = [scan(txn, token, start=start, prefix=prefix) for token in tokens]
+    while len(streams) > 1:  # in pairs: every failed commit leaves an area, maybe thousands
+        pairs = zip_longest(streams[::2], streams[1::2], fillvalue=iter(()))
+        streams = [put_over(newer, older) for newer, older in pairs]
+    return streams[0] if streams else iter(())
 
 
 def overlay(staged: Iterator[Record], committed: Iterator[Record]) -> Iterator[Record]:

@@ -20,10 +20,16 @@ from lakecli.committed.check import (
     check_range,
     problem_of_copy,
 )
-from lakecli.committed.metaranges import TREE_PROPERTY, RangeRecord, encode_range_record
+from lakecli.committed.metaranges import (
+    TREE_PROPERTY,
+    RangeRecord,
+    encode_range_record,
+    load_metarange,
+)
 from lakecli.committed.scan import scan
 from lakecli.committed.values import encode_entry, encode_value, identity_of
 from lakecli.committed.writer import apply
+from lakecli.errors import IntegrityError
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
 from lakecli.stores.memory import MemoryStore
@@ -289,6 +295,8 @@ def test_a_metarange_whose_properties_count_other_ranges(monkeypatch: pytest.Mon
     _, (problem,) = check_metarange(trees, tree)
     assert problem.key == f"_lakefs/{tree}"
     assert problem.what == f"{count} ranges, but its properties say {count + 1}"
+    with pytest.raises(IntegrityError, match=problem.what):  # so no block of it is empty
+        load_metarange(tree, table)
 
 
 def test_a_range_in_place_of_a_metarange_is_reported_and_the_reverse() -> None:

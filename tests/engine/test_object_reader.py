@@ -32,6 +32,7 @@ def test_pieces_and_errors(tmp_path: Path) -> None:
         (file._replace(size=12), b"has 10 bytes instead of 12"),
         (file._replace(address="data/y"), b"k=1/x is missing"),
         (file._replace(address="gs://other/y"), b"gs://other"),
+        (TableFile("\udcff", "data/y", 10), rb"\udcff is missing"),
     ):
         count, text = ask(location, wrong, 0, wrong.size)
         assert count == -len(text)

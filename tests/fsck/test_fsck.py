@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.stored_objects import Hashed
+    from lakecli.stores.contract import ObjectInfo
 
 
 @pytest.fixture
@@ -165,6 +166,23 @@ def test_counts_in_a_metarange_are_checked_above_a_limit(
     for path in ranges:
         path.unlink()
     assert count_head_entries(repository, check_from=40) == 0
+
+
+def test_the_entries_of_all_branches_are_checked_by_one_listing(
+    repository: Repository, namespace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing has the ranges of the whole history, so it may take thousands of requests."""
+    assert namespace.exists()
+    listed: list[str] = []
+    list_objects = repository.store.list
+
+    def list_(prefix: str) -> Iterator[ObjectInfo]:
+        listed.append(prefix)
+        return list_objects(prefix)
+
+    monkeypatch.setattr(repository.store, "list", list_)
+    assert count_head_entries(repository, check_from=40) == 40
+    assert listed == [SSTABLES]
 
 
 def test_entries_are_counted_from_metaranges(repository: Repository, namespace: Path) -> None:

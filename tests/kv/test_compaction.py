@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ from lakecli.kv.lmdb_environment import DATA_FILE, rewritten
 from lakecli.kv.local_store import LocalStore, Table, drop_paths, put_paths
 from lakecli.kv.sentinel import SENTINEL, Sentinel
 from tests.kv.test_processes import WORKER, go_on, started, wait_for
+from tests.support.tools import linux_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +142,32 @@ sentinel._PATIENCE = 0.0
 print("began", flush=True)
 LocalStore.open(sys.argv[1]).close()
 """
+
+
+@linux_only
+def test_the_path_of_a_store_may_have_any_bytes(home: Path) -> None:
+    moved = home.rename(os.fsdecode(os.fsencode(home) + b"\xff"))
+    before, after = compact(moved)
+    assert after < before
+    assert rows_of(moved) == ROWS
+
+
+def test_a_full_disk_does_not_make_a_store_look_damaged(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process may leave the file short, and then compaction must extend it."""
+    record = home / SENTINEL
+    record.write_bytes(record.read_bytes().replace(b"closed", b"open  "))
+    os.truncate(home / DATA_FILE, (home / DATA_FILE).stat().st_size - 1)
+
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", fail, raising=False)
+        with pytest.raises(Unreachable, match="no space left"):
+            compact(home)
+    assert rows_of(home) == ROWS
 
 
 def test_the_sentinel_makes_others_wait_however_long_it_takes(home: Path) -> None:

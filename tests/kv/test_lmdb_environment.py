@@ -5,13 +5,14 @@ A file that was cut, emptied or overwritten causes an error that says so, never 
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import lmdb
 import pytest
@@ -184,6 +185,25 @@ def test_our_own_commits_leave_the_file_as_long_as_it_says(tmp_path: Path) -> No
                     txn.delete(Table.STAGING, b"%05d" % n)
             last = store._environment._lmdb.info()["last_pgno"]
             assert (tmp_path / DATA_FILE).stat().st_size >= (last + 1) * PAGE
+
+
+@linux_only
+def test_a_file_that_a_full_disk_left_short_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with LocalStore.open(tmp_path) as store:
+        with store.write() as txn:
+            txn.put(Table.BRANCHES, b"main", b"kept")
+            txn.put(Table.COMMITS, b"passing", bytes(90_000))
+            txn.delete(Table.COMMITS, b"passing")
+        os.truncate(tmp_path / DATA_FILE, store.usage()[0] - 4 * PAGE)  # free pages
+        monkeypatch.setattr(os, "posix_fallocate", fail)
+    monkeypatch.undo()
+    with LocalStore.open(tmp_path) as store, store.read() as reading:
+        assert reading.get(Table.BRANCHES, b"main") == b"kept"
 
 
 @linux_only

@@ -150,6 +150,11 @@ def test_a_side_branch_is_judged_by_its_common_ancestor() -> None:
         bisection(refs, id_of("b"), [id_of("y")])
 
 
+def test_a_bad_ancestor_of_a_good_commit_is_refused_in_the_middle_of_a_search() -> None:
+    with pytest.raises(Refused, match=f"its descendant {id_of('d')} is good"):
+        bisection(graph("a-b-c-d-e"), id_of("b"), [id_of("a"), id_of("d")], first_bad=id_of("e"))
+
+
 def test_skipped_commits_are_named_where_nothing_else_is_left() -> None:
     refs = graph("a-b-c-d-e")
     ids = {name: id_of(name) for name in "abcde"}

@@ -47,6 +47,16 @@ def test_the_newest_of_a_path_counts(store: LocalStore, layers: list[dict[bytes,
     assert found == sorted(merged(layers).items())
 
 
+def test_a_branch_may_have_thousands_of_areas(store: LocalStore) -> None:
+    """Each commit that fails, for example at a hook, leaves one."""
+    tokens = [StagingToken(b"%016d" % number) for number in range(2_000)]
+    with scratch(store) as txn:
+        for token in tokens:
+            area.put_many(txn, token, unclaimed([(b"all", token), (token, token)]))
+        found = dict(area.scan_newest(txn, tokens))
+    assert found == {b"all": tokens[0]} | {token: token for token in tokens}
+
+
 @given(staged_trees, committed_trees)
 def test_staged_changes_are_made(staged: dict[bytes, bytes], committed: dict[bytes, bytes]) -> None:
     expected = {path: value for path, value in (committed | staged).items() if value != TOMBSTONE}
