@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from lakecli.stores.contract import ObjectStore
 
+pytestmark = pytest.mark.races
+
 ROOT = "_lakecli/doctor-"
 OK, WARNING, FAILED, SKIPPED = (
     CheckVerdict.OK,

@@ -191,7 +191,9 @@ def start(
 
 
 def _work(sender: Connection, environ: dict[str, str], task: _Task) -> None:
-    pytest.MonkeyPatch().setattr(conditions, "RACES", 4)  # as `few_races` does for tests
+    patch = pytest.MonkeyPatch()  # as `few_races` does for tests
+    patch.setattr(conditions, "RACES", 1)
+    patch.setattr(conditions, "WRITERS", 2)
     os.environ.clear()
     os.environ.update(environ)
     killer = Killer(task.step)
