@@ -782,6 +782,17 @@ def test_downloads_never_leave_the_target(
     assert (tmp_path / "one").read_bytes() == b"1"
 
 
+def test_downloads_never_enter_the_namespace(
+    fs: LakeFileSystem, tmp_path: Path, demo: Path
+) -> None:
+    fs.pipe_file(f"{MAIN}/namespace/new/x", b"1")
+    with pytest.raises(ValueError, match="lies in the repository's namespace"):
+        fs.get(f"{MAIN}/", str(tmp_path) + "/", recursive=True)
+    with pytest.raises(ValueError, match="lies in the repository's namespace"):
+        fs.get_file(f"{MAIN}/namespace/new/x", str(demo / "x"))
+    assert not (demo / "new" / "x").exists()
+
+
 @pytest.mark.parametrize("name", [".git/config", "d/.GIT/hooks/pre-commit", ".lakefs_ref.yaml"])
 def test_files_of_git_and_lakecli_are_transferred_in_neither_direction(
     fs: LakeFileSystem, tmp_path: Path, name: str
