@@ -202,9 +202,6 @@ class Destination:
     def _parent(self, name: bytes, *, make: bool = True) -> Iterator[tuple[int, list[bytes]]]:
         """Open the directory of a file; yield its descriptor, and the components of the name."""
         components = _components(name)
-        above = os.fsdecode(b"/".join(components[:-1]))
-        if lies_below(os.fsdecode(self._path), above, [self._namespace]):
-            raise UnsafeName(f"{os.fsdecode(name)!r} {IN_NAMESPACE}")
         path = self._path + b"/" + name
         with translated(path), self._directory(components[:-1], make=make) as directory:
             yield directory, components
@@ -320,6 +317,9 @@ class Destination:
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
+        name = os.fsdecode(b"/".join(components))
+        if lies_below(os.fsdecode(self._path), name, [self._namespace]):
+            raise UnsafeName(f"the directory {name!r} {IN_NAMESPACE}")
         current = self._open_root(make=make)
         try:
             for component in components:
