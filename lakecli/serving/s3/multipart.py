@@ -170,7 +170,7 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
     parts = _chosen(call, upload, named)
     expected = _expected_sums(call, parts)
     objects.check_early(call)
-    source = _whole_source(parts)
+    source = None if expected else _whole_source(parts)  # a checksum needs the data
     if source is not None:
         return objects.etag_of(objects.stage_copy(call, source, properties, action))
     entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
