@@ -293,12 +293,14 @@ def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
             file.write(data if mode == "wb" else data.decode())
 
     file = fs.open(f"{MAIN}/x", mode, compression=compression)
-    with pytest.raises(OSError, match="no space left"):  # noqa: PT012 - either of the two
+    with pytest.raises(OSError, match="no space left") as raised:  # noqa: PT012 - either of the two
         write(file)
         file.close()
+    assert raised.value.errno == errno.ENOSPC
     if not file.closed:  # a program that goes on after an error of `write` gets it once more
-        with pytest.raises(OSError, match=r"a write failed: .*no space left"):
+        with pytest.raises(OSError, match=r"a write failed: .*no space left") as raised:
             file.close()
+        assert raised.value.errno == errno.ENOSPC
     with (
         pytest.raises(OSError, match="no space left"),
         fs.open(f"{MAIN}/x", mode, compression=compression) as again,
