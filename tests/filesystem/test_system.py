@@ -279,6 +279,15 @@ def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
             assert not fs.exists(f"{MAIN}/half")
 
 
+def test_removing_a_directory_removes_what_only_mkdir_made_below_it(fs: LakeFileSystem) -> None:
+    for name in ("d/empty/deep", "de/kept"):
+        fs.mkdir(f"{MAIN}/{name}")
+    fs.pipe_file(f"{MAIN}/d/file", b"")
+    fs.rm(f"{MAIN}/d", recursive=True)
+    assert not any(fs.exists(f"{MAIN}/{name}") for name in ("d", "d/empty", "d/empty/deep"))
+    assert fs.isdir(f"{MAIN}/de/kept")
+
+
 @pytest.mark.parametrize(("mode", "compression"), [("wb", None), ("w", None), ("wb", "gzip")])
 def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
     fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, mode: str, compression: str | None
