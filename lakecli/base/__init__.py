@@ -2,6 +2,6 @@
 
 This package may import `errors` and the layers below. It knows neither stores nor settings.
 
-Modules: content_types, directories, git_patterns, identity, ids, layout, model, os_errors, parsing,
-pipes, progress, retry, temporary_files, uri, validation, visibility.
+Modules: content_types, directories, git_patterns, identity, ids, layout, model, os_errors,
+own_directory, parsing, pipes, progress, retry, temporary_files, uri, validation, visibility.
 """

@@ -10,10 +10,11 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
+from weakref import finalize
 
 from lakecli.base.directories import StrPath
 from lakecli.errors import Unreachable
@@ -107,6 +108,16 @@ def replacing(path: StrPath, *, mode: int = 0o600, is_durable: bool = True) -> I
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)  # an error of a full disk names no file
         raise
+
+
+def finalize_here(owner: object, function: Callable[..., object], *args: object) -> Any:  # noqa: ANN401
+    """Return a `weakref.finalize` that does nothing in a forked child of this process."""
+    return finalize(owner, _call_in, os.getpid(), function, args)
+
+
+def _call_in(process: int, function: Callable[..., object], args: tuple[object, ...]) -> None:
+    if os.getpid() == process:
+        function(*args)
 
 
 @contextmanager

@@ -16,7 +16,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from math import inf
 from struct import Struct
+from time import monotonic
 from typing import Final, Literal
 
 from blake3 import blake3
@@ -27,6 +29,9 @@ from lakecli.base.ids import HexId
 from lakecli.base.temporary_files import replacing
 
 DEFAULT_SIZE_LIMIT = 1 << 30
+
+_MARK_AGAIN = 60
+"""Seconds after which another use of a table is marked, which other processes evict by."""
 
 _KEPT = 0.9
 """Fraction of the limit that an eviction leaves in use, so that the next table evicts nothing."""
@@ -57,7 +62,8 @@ class SstableCache:
         self._size_limit = size_limit
         self._secret = secret
         self._size: int | None = None  # unknown until the directory was read once
-        self._used: set[str] = set()
+        self._used: dict[str, float] = {}
+        """When this process last marked a table as used."""
 
     def find_outline(self, table_id: str) -> Outlined | None:
         """Return the stored outline of a metarange and mark it as used, or return ``None``."""
@@ -78,12 +84,12 @@ class SstableCache:
         """Return the path of a table's file and mark it as used, or ``None``."""
         path = self._path(table_id)
         try:
-            if table_id in self._used:
+            if monotonic() < self._used.get(table_id, -inf) + _MARK_AGAIN:
                 return path if os.path.exists(path) else None
             os.utime(path)
         except OSError:
             return None
-        self._used.add(table_id)
+        self._used[table_id] = monotonic()
         return path
 
     def put(self, table_id: str, data: bytes) -> None:
@@ -93,12 +99,12 @@ class SstableCache:
         error is raised.
         """
         if self._write(self._path(table_id), data):
-            self._used.add(table_id)
+            self._used[table_id] = monotonic()
 
     def drop(self, table_id: str) -> None:
         """Remove a table from the cache."""
         path = self._path(table_id)
-        self._used.discard(table_id)
+        self._used.pop(table_id, None)
         with suppress(OSError):
             os.unlink(path)
 
@@ -154,7 +160,7 @@ class SstableCache:
             for _, name, size in sorted(files):
                 if total <= self._size_limit * _KEPT:
                     break
-                self._used.discard(name)
+                self._used.pop(name, None)
                 with suppress(OSError):
                     os.unlink(os.path.join(self._directory, name))
                 total -= size

@@ -8,7 +8,7 @@ requires.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from io import BytesIO
@@ -143,16 +143,18 @@ class ScratchObjects:
                 raise
 
     def _remove(self) -> None:
-        try:
+        with ExitStack() as stack:  # if one fails, the others are still done
+            stack.callback(self._delete)
             for uploads, key, upload in self._uploads:
-                uploads.abort(key, upload)
-        finally:
-            if self.keys:
-                self.store.delete(sorted(self.keys))
-                if isinstance(self.store, Prunes):
-                    parents = {key[: key.rindex("/") + 1] for key in self.keys} | {self.prefix}
-                    for parent in sorted(parents, reverse=True):  # the inner ones first
-                        self.store.prune(parent)
+                stack.callback(uploads.abort, key, upload)
+
+    def _delete(self) -> None:
+        if self.keys:
+            self.store.delete(sorted(self.keys))
+            if isinstance(self.store, Prunes):
+                parents = {key[: key.rindex("/") + 1] for key in self.keys} | {self.prefix}
+                for parent in sorted(parents, reverse=True):  # the inner ones first
+                    self.store.prune(parent)
 
     def _forget(self) -> None:
         self.keys.clear()

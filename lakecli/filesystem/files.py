@@ -228,7 +228,8 @@ class WrittenFile(_Discardable, io.BufferedIOBase):
             super().close()
         if self._failure is not None:
             what = f"discarded, because a write failed: {self._failure}"
-            raise LakeFileError(EIO, what, self.path) from self._failure
+            number = getattr(self._failure, "errno", None) or EIO
+            raise LakeFileError(number, what, self.path) from self._failure
         if not self._is_discarded and self.autocommit:
             self.commit()
 

@@ -139,7 +139,10 @@ def _translated(error: errors.LakeError, path: str) -> Exception:
         return FileExistsError(errno.EEXIST, text, path)
     if isinstance(error, errors.PermissionDenied):
         return PermissionError(errno.EACCES, text, path)
-    number = errno.EHOSTUNREACH if isinstance(error, errors.Unreachable) else errno.EIO
+    number, cause = errno.EIO, error.__cause__
+    if isinstance(error, errors.Unreachable):
+        is_full = isinstance(cause, OSError) and cause.errno in {errno.ENOSPC, errno.EDQUOT}
+        number = errno.ENOSPC if is_full else errno.EHOSTUNREACH
     failure = LakeFileError(number, text, path)
     failure.kind = error.kind
     return failure

@@ -25,10 +25,11 @@ from lakecli.filesystem import lakes, paths
 from lakecli.filesystem.paths import LakePath, finding, transferring
 from lakecli.repository.contract import Repository
 from lakecli.repository.handoff.links import presign_entry
-from lakecli.repository.reading.addresses import full_address
+from lakecli.repository.reading.addresses import full_address, lies_below
 from lakecli.repository.reading.contents import damaged, gone, read_located
 from lakecli.repository.reading.reader import Reader, open_reader
 from lakecli.repository.reading.view import View, open_view
+from lakecli.repository.transfer.destination import IN_NAMESPACE
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT, is_own
 from lakecli.stores.contract import ObjectNotFound
 
@@ -395,6 +396,10 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             super().get_file(rpath, lpath, callback=callback, outfile=outfile, **options)
             return
         place, entry = self._found(rpath)
+        with lakes.repository(self.home, place.repository) as repository:
+            own = repository.record.storage_namespace
+            if lies_below(*os.path.split(os.path.abspath(lpath)), [own]):
+                raise ValueError(f"{lpath} {IN_NAMESPACE}")
         callback.set_size(entry.size)
         parent = os.path.dirname(os.fspath(lpath))
         if parent:

@@ -333,13 +333,22 @@ class LakeFileSystem(ReadingFileSystem):
             IsADirectoryError: the path is a directory, and ``recursive`` is not set.
         """
         found = self.expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        self._forget_made(set(found))
         with self._together():
             for each in found:
-                self._made.discard(each)
                 if not recursive or self.isfile(each):
                     self.rm_file(each)
                 else:
                     self._remove_marker(each)
+
+    def _forget_made(self, removed: set[str]) -> None:
+        """Forget the directories of `mkdir` that are among removed paths or below one of them."""
+        for made in list(self._made):
+            above = made
+            while above and above not in removed:
+                above = self._parent(above)
+            if above:
+                self._made.discard(made)
 
     def _remove_marker(self, path: str) -> None:
         """Remove the empty object with which other programs, such as Hadoop, mark a directory."""

@@ -16,7 +16,6 @@ digest has the counts of a task, and no join removes it.
 """
 
 import json
-import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.layout import DATA, data_key
+from lakecli.base.own_directory import OwnDirectory
 from lakecli.engine import errors_as_json, spark_joins
 from lakecli.engine.runner import Runner, digits_for, divided
 from lakecli.engine.scratch import Kept, Scratch
@@ -91,7 +91,7 @@ class DigestSet:
     """There is no scratch prefix, so tasks return the digests that they find."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="lakecli-gc-")
+        self._directory = OwnDirectory("lakecli-gc-")
         self._buckets = [bytearray() for _ in range(256)]
         self._written = [0] * 256
         self._buffered = 0
@@ -99,7 +99,7 @@ class DigestSet:
 
     def close(self) -> None:
         """Delete the files of the set."""
-        self._directory.cleanup()
+        self._directory.close()
 
     def add(self, digests: bytes) -> None:
         """Add digests of 32 bytes each, ascending."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, TypeGuard
 
 from lakecli.base.directories import make_private
 from lakecli.base.model import MetarangeId
+from lakecli.base.own_directory import OwnDirectory
 from lakecli.committed.scan import scan
 from lakecli.engine.runner import LocalRunner, Runner, StoreLocation, account_of
 from lakecli.engine.spark_runner import SparkRunner
@@ -159,7 +159,7 @@ def preview(
     """
     base = _check_branch(repository, branch)
     make_private(parent := Path(repository.lake.home.cache) / IMPORTS)
-    with ExitStack() as stack, TemporaryDirectory(prefix="listed-", dir=parent) as directory:
+    with ExitStack() as stack, OwnDirectory("listed-", parent) as directory:
         run = _Run(repository, branch, path, source, runner, options, stack)
         done = run.all_parts(base, lists_to=directory)
         yield done.report, iter_steps(Path(directory))
@@ -367,7 +367,7 @@ class _Run:
     def _sort(self, done: report.FinishedParts, source: Manifest) -> None:
         """Sort a manifest on this machine, and have the runner import its parts."""
         journal = done.journal.directory
-        place = TemporaryDirectory(prefix="sorted-", dir=journal, ignore_cleanup_errors=True)
+        place = OwnDirectory("sorted-", journal)
         path = Path(self._stack.enter_context(place), "rows")
         self._run(done, sorting.sort_here(source, path, done.task, self._high))
 

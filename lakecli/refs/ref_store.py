@@ -28,6 +28,9 @@ Fields: TypeAlias = dict[str, Any]
 MAX_NAME_SIZE: Final = MAX_KEY_SIZE - 16
 """Maximum size of a branch's or tag's name in bytes; the rest of the key is the UUID."""
 
+RUNS: Final = b"run/"
+"""The beginning of the key of a run's row, see `lakecli.repository.run`."""
+
 _ID_SIZE: Final = 64
 _DIGITS: Final = frozenset("0123456789abcdef")
 
@@ -95,7 +98,13 @@ class RefStore:
         self._put(Table.BRANCHES, branch)
 
     def delete_branch(self, name: str) -> bool:
-        """Delete a branch; return whether it existed."""
+        """Delete a branch and the rows of its runs; return whether it existed.
+
+        A branch that is later made with this name is no run's.
+        """
+        for key, row in list(self._txn.scan(Table.META, prefix=RUNS + self._repository)):
+            if json.loads(row)["branch"] == name:
+                self._txn.for_writing().delete(Table.META, key)
         return self._delete(Table.BRANCHES, name)
 
     def find_tag(self, name: str) -> Tag | None:

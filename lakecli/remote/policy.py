@@ -150,8 +150,12 @@ def put_policy(store: ObjectStore, seen: SeenPolicy, after: PolicyRecord) -> Non
         if now.record is not None and now.record.write_id == after.write_id:
             settle(store, POLICY)
             return
-        if now.version == seen.version and not isinstance(error, ConditionFailed):
-            raise
+        if now.version == seen.version:
+            if not isinstance(error, ConditionFailed):
+                raise
+            # S3 answers 409 to concurrent conditional writes.
+            what = f"{store.uri} refused to set the policy, although nobody else changed it"
+            raise Unreachable(what, hint="wait and repeat the command") from error
         hint = "see it, then try again: `policy show REPOSITORY`"
         what = f"somebody else set the policy of {store.uri} first"
         raise PolicyMoved(what, hint=hint) from error

@@ -4,13 +4,12 @@ Functions that change branches import some modules only when they are called, so
 only list branches start faster.
 """
 
-import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lakecli.base.model import Branch, CommitId, RefKind
 from lakecli.errors import AlreadyExists, DirtyBranch, LostRace, Refused
-from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
+from lakecli.kv.local_store import ReadTransaction, Table
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import check_branch_name
 from lakecli.refs.ref_store import RefStore
@@ -19,9 +18,6 @@ from lakecli.repository.reading.view import branch_at, commit_at, view_of_branch
 
 if TYPE_CHECKING:
     from lakecli.repository.guard import ClaimedCommit
-
-RUNS: Final = b"run/"
-"""The beginning of the key of a run's row, see `lakecli.repository.run`."""
 
 
 def create(repository: Repository, name: str, *, source: str) -> Branch:
@@ -112,18 +108,10 @@ def delete(repository: Repository, name: str) -> Branch:
             branch = _not_default(repository, txn, name, "delete")
             intents.check_none_sent(txn, repository, name)
             unsent_moves.move_ref(txn, repository, "branch delete", branch, None)
-            _forget_runs(txn, repository, name)
         return branch
 
     repository.lake.runtime.on_step("delete")
     return intents.when_none_under_way(repository, act)
-
-
-def _forget_runs(txn: WriteTransaction, repository: Repository, name: str) -> None:
-    """Delete the rows of runs on a branch that is gone: a later branch of its name is no run's."""
-    for key, row in list(txn.scan(Table.META, prefix=RUNS + repository.key)):
-        if json.loads(row)["branch"] == name:
-            txn.delete(Table.META, key)
 
 
 def check_delete(repository: Repository, name: str) -> Branch:
@@ -273,7 +261,6 @@ def rename(
             kind, sealed = unsent_moves.RENAME, before.tokens
             log = operation_log.append(txn, repository, kind=kind, refs=changes, sealed=sealed)
             unsent_moves.note(txn, repository, log)
-            _forget_runs(txn, repository, name)
         return after
 
     repository.lake.runtime.on_step("rename")

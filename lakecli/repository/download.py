@@ -81,7 +81,8 @@ def download_object(
         hint = f"write to it: `fs cat {quote(repository.at(ref, os.fsdecode(path)))} > FILE`"
         raise UsageError(f"not a regular file: {target}", hint=hint)
     name = os.fsencode(target.name)
-    with Destination(os.fsencode(target.parent)) as destination:
+    namespace = repository.store.uri
+    with Destination(os.fsencode(target.parent), namespace=namespace) as destination:
         if listed is None:
             Downloader(repository, options).fetch(destination, name, entry)
         else:

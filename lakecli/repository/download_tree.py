@@ -64,8 +64,8 @@ def download_tree(
     """Download every object below a directory; report objects that fail, and download the rest.
 
     A directory marker (an empty object whose path ends in a slash) becomes a directory. Nothing is
-    written outside `target`, whatever the paths of the objects are and whatever symbolic links are
-    in `target`.
+    written outside `target`, or into the repository's namespace, whatever the paths of the objects
+    are and whatever symbolic links are in `target`.
 
     With `options.deletes`, files of the directory that have no object are deleted afterwards,
     unless an object fails. If a file is in the way of an object, the file is deleted first, and the
@@ -93,7 +93,8 @@ def download_tree(
     if options.deletes is not None:
         _check_unneeded(repository, target)
     below = as_directory(prefix)
-    with open_view(repository, ref) as view, Destination(os.fsencode(target)) as destination:
+    place = Destination(os.fsencode(target), namespace=repository.store.uri)
+    with open_view(repository, ref) as view, place as destination:
         surplus = _Surplus.of(view, below, target, options)
         count = len(surplus.files)
         if listed is None and options.max_delete is not None and count > options.max_delete:

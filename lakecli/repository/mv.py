@@ -7,6 +7,7 @@ from lakecli.base.uri import as_directory, check_path
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values
+from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View, check_branch, no_such_path, open_view
 from lakecli.repository.staged.stager import Parts, Stager, claimed_batches
 from lakecli.staging.area import TOMBSTONE
@@ -28,8 +29,9 @@ def mv(
     check_path(path)
     if (source_branch, source) == (branch, path):
         raise UsageError("source and destination are the same path")
-    stager = Stager(repository, branch)
     check_branch(repository, source_branch)
+    check_early(repository, source_branch)
+    stager = Stager(repository, branch)
 
     def plan(view: View) -> tuple[Parts, Entry]:
         entry, value = view.entry(source), view.find(source)
@@ -59,8 +61,9 @@ def mv_tree(
     below, target = as_directory(source), as_directory(path)
     if source_branch == branch and (below.startswith(target) or target.startswith(below)):
         raise UsageError("one of source and destination lies inside the other")
-    stager = Stager(repository, branch)
     check_branch(repository, source_branch)
+    check_early(repository, source_branch)
+    stager = Stager(repository, branch)
     count = 0
     with open_view(repository, source_branch) as view:
         for batch in claimed_batches(view, below, target):

@@ -12,17 +12,16 @@ requests, however long the history is. Records in the local store are added and 
 handle shows one state of each ref.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from shutil import rmtree
 from tempfile import mkdtemp
 from threading import RLock
 from typing import Final, NoReturn
-from weakref import finalize
 
 from lakecli.base.ids import CommitId, PackId
 from lakecli.base.model import NAMED_KINDS, Branch, RefKind, RepositoryRecord, StagingToken, Tag
+from lakecli.base.temporary_files import finalize_here
 from lakecli.base.uri import LakeUri
 from lakecli.errors import Unreachable
 from lakecli.kv.local_store import OWNER_SIZE, LocalStore, ReadTransaction, Table
@@ -118,7 +117,7 @@ class OnDemandStore(LocalStore):
         self.filled = LocalStore.open(directory, durable=False)
         """The same store, writable, for the records that are fetched."""
         super().__init__(self.filled.usable())
-        self._remove = finalize(self, _discard, self.filled, directory, os.getpid())
+        self._remove = finalize_here(self, _discard, self.filled, directory)
         self._refuse = refuse
         self.fetching: Fetching | None = None
         """Fetches the records that are read."""
@@ -142,11 +141,9 @@ class OnDemandStore(LocalStore):
         self._remove()
 
 
-def _discard(store: LocalStore, directory: str, owner: int) -> None:
-    """Remove a store, unless this process is a forked child of the process that opened it."""
-    if os.getpid() == owner:
-        store.close()
-        rmtree(directory, ignore_errors=True)
+def _discard(store: LocalStore, directory: str) -> None:
+    store.close()
+    rmtree(directory, ignore_errors=True)
 
 
 class _Reading(ReadTransaction):

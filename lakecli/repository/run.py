@@ -26,6 +26,7 @@ from lakecli.base.directories import make_private
 from lakecli.base.model import Commit
 from lakecli.errors import LakeError, LostRace, NotFound, NothingToDo, Refused
 from lakecli.kv.local_store import Table
+from lakecli.refs.ref_store import RUNS
 from lakecli.repository import branch as branches
 from lakecli.repository.check import TreeCheck
 from lakecli.repository.commit import commit
@@ -231,9 +232,7 @@ def abort(repository: Repository, branch: str) -> JobRun:
 def iter_runs(repository: Repository) -> Iterator[JobRun]:
     """Yield the runs of a repository that were not removed, oldest first."""
     with repository.lake.kv.read() as txn:
-        rows = [
-            _load(data) for _, data in txn.scan(Table.META, prefix=branches.RUNS + repository.key)
-        ]
+        rows = [_load(data) for _, data in txn.scan(Table.META, prefix=RUNS + repository.key)]
     for run in sorted(rows, key=lambda each: each.began):
         try:
             with _locked(repository, run, how=fcntl.LOCK_SH) as (found, _):
@@ -320,7 +319,7 @@ def _forget(repository: Repository, run: JobRun) -> None:
 
 
 def _key(repository: Repository, run: JobRun) -> bytes:
-    return branches.RUNS + repository.key + bytes.fromhex(run.id)
+    return RUNS + repository.key + bytes.fromhex(run.id)
 
 
 def _load(data: bytes) -> JobRun:

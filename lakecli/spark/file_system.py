@@ -15,7 +15,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import threading
 import zipfile
 import zlib
@@ -34,6 +33,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import lakecli
+from lakecli.base.own_directory import OwnDirectory
 from lakecli.engine.executors import environment_hint
 from lakecli.engine.object_reader import TableFile
 from lakecli.engine.runner import StoreLocation
@@ -160,9 +160,9 @@ def _install_by_connect(spark: Any) -> str:  # noqa: ANN401 - a session without 
 
 
 @cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
+def _scratch() -> OwnDirectory:
     """Return a directory that is kept until this process ends."""
-    return tempfile.TemporaryDirectory(prefix="lakecli-")
+    return OwnDirectory("lakecli-")
 
 
 def _jar(jvm: Any) -> Path:  # noqa: ANN401

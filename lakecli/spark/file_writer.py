@@ -7,7 +7,6 @@ garbage.
 
 import gzip
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +24,7 @@ from pyspark.sql.types import StructField, StructType
 from lakecli.base.content_types import content_type_of
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
+from lakecli.base.own_directory import OwnDirectory
 from lakecli.base.uri import check_path
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import StoreLocation
@@ -245,7 +245,7 @@ class TableFileWriter(NamedTuple):
         Without partition columns, the first task writes a file even if it has no rows, so that the
         schema of the table can be read.
         """
-        with tempfile.TemporaryDirectory(prefix="lakecli-") as directory:
+        with OwnDirectory("lakecli-") as directory:
             files = _TaskFiles(self, task, Path(directory, "file"))
             for batch in batches:
                 files.add(batch)

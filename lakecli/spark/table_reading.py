@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -123,9 +124,21 @@ def load(
 @contextmanager
 def _listed_by_the_driver(spark: SparkSession) -> Iterator[None]:
     """Make Spark list directories on the driver, which knows all files, instead of in a job."""
-    before = str(spark.conf.get(_LISTED_HERE))
-    spark.conf.set(_LISTED_HERE, 1 << 30)
+    with _lock:
+        count, before = _readings.get(spark) or (0, str(spark.conf.get(_LISTED_HERE)))
+        _readings[spark] = count + 1, before
+        spark.conf.set(_LISTED_HERE, 1 << 30)
     try:
         yield
     finally:
-        spark.conf.set(_LISTED_HERE, before)
+        with _lock:
+            count, before = _readings.pop(spark)
+            if count > 1:
+                _readings[spark] = count - 1, before
+            else:
+                spark.conf.set(_LISTED_HERE, before)
+
+
+_lock: Final = Lock()
+_readings: Final[dict[SparkSession, tuple[int, str]]] = {}
+"""For each session, the number of threads that list, and the setting to restore afterwards."""

@@ -40,9 +40,9 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_head
 from lakecli.repository.journal.workspaces import branch_of, is_workspace
 from lakecli.repository.policy.early import check_early
-from lakecli.repository.reading.view import View, commit_at, open_view, view_of_branch
+from lakecli.repository.reading.view import View, commit_at, view_of_branch
 from lakecli.repository.staged.changes import check_clean
-from lakecli.repository.staged.stager import Stager
+from lakecli.repository.staged.stager import BATCH, Parts, Stager
 from lakecli.spark.table_files import Origin
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 
@@ -248,14 +248,20 @@ class WriteTarget:
         raise kept_moving(self.branch)
 
     def stage(self, additions: Sequence[Addition]) -> None:
-        """Stage the changes, if there are any."""
+        """Stage the changes, if there are any; if others change the table meanwhile, try again."""
+
+        def plan(view: View) -> tuple[Parts, list[tuple[bytes, ClaimedValue]]]:
+            changes = [
+                (path, TOMBSTONE if value is None else value)
+                for path, value in self.changes(view, additions)
+            ]
+            return [(self.branch, changes[:BATCH])], changes[BATCH:]
+
+        stager = Stager(self.repository, self.branch)
+        below = None if self.mode == "append" else self.prefix
         with suppress(_Nothing):
-            with open_view(self.repository, self.branch) as view:
-                changes = [
-                    (path, TOMBSTONE if value is None else value)
-                    for path, value in self.changes(view, additions)
-                ]
-            Stager(self.repository, self.branch).write(changes, kind="upload")
+            rest = stager.write_planned(self.branch, [], plan, kind="upload", below=below)
+            stager.write(rest, kind="upload")
             if is_workspace(self.branch):
                 workspace.watch(self.repository, self.branch, self._prefixes(additions))
 

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
@@ -82,6 +83,8 @@ class Writer:
         self._keeps_bit = keeps_bit
         self._progress = options.progress
         self._root = os.fsencode(worktree.root)
+        namespace = worktree.repository.store.uri
+        self._open = partial(Destination, self._root, namespace=namespace)
         self._on_step: Callable[[str], None] = worktree.repository.lake.runtime.on_step
         self._added: list[WantedFile] = []
         self._waiting: list[WantedFile] = []
@@ -107,7 +110,7 @@ class Writer:
                 if not self._is_expected(path, status, expected):
                     self.report.kept.append(path)
                     return
-                with Destination(self._root) as destination:
+                with self._open() as destination:
                     destination.delete(path)
                 self._touched.add(path.rpartition(b"/")[0])
                 self.report.removed += 1
@@ -203,7 +206,7 @@ class Writer:
 
     def _publish_files(self, fetched: list[WantedFile], incoming: int) -> None:
         """Move fetched files, which are grouped by directory, to their final names."""
-        with Destination(self._root) as destination:
+        with self._open() as destination:
             for directory, group in groupby(fetched, key=attrgetter("directory")):
                 self._on_step("publish directory")
                 files = list(group)

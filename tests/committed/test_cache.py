@@ -6,6 +6,7 @@ import os
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,6 +79,21 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert SstableCache(tmp_path, size_limit=100).find(A) is not None  # used just now
     cache.put("e" * 64, bytes(30))
     assert sorted(path.name for path in tmp_path.iterdir()) == [letter * 64 for letter in "acde"]
+
+
+def test_a_process_that_runs_for_long_marks_its_tables_as_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = SstableCache(tmp_path)
+    cache.put(A, b"data")
+    age(tmp_path / A, 1000)
+    before = (tmp_path / A).stat().st_mtime
+    cache.find(A)
+    assert (tmp_path / A).stat().st_mtime == before  # not for each look-up
+    later = monotonic() + 1000
+    monkeypatch.setattr("lakecli.committed.cache.monotonic", lambda: later)
+    cache.find(A)
+    assert (tmp_path / A).stat().st_mtime > before
 
 
 def test_the_counts_of_reads_beside_the_tables_are_not_evicted(

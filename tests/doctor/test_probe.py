@@ -8,11 +8,12 @@ from contextlib import closing
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
 from lakecli.doctor import conditions
-from lakecli.doctor.checks import Check, CheckVerdict
+from lakecli.doctor.checks import Check, CheckVerdict, ScratchObjects
 from lakecli.doctor.probe import NAMES, TIME_LIMIT, FetchedUrl, Probe, requests
 from lakecli.errors import ErrorKind, IntegrityError, LakeError, Refused, Unreachable, Unsupported
 from lakecli.stores.contract import ABSENT, ANY, BucketNotFound, ConditionFailed
@@ -672,6 +673,19 @@ def test_a_failed_clean_up_hides_no_error() -> None:
     store = FaultyStore(errors={"get": interrupt, "delete": unreachable()})
     with pytest.raises(KeyboardInterrupt):
         list(make_probe(store).run())
+
+
+def test_an_upload_that_cannot_be_aborted_keeps_no_other() -> None:
+    store = FaultyStore()
+    scratch = ScratchObjects(store, "t/")
+    uploads = store.uploads()
+    scratch.start_upload(Mock(abort=Mock(side_effect=unreachable())), "t/a")
+    scratch.start_upload(uploads, "t/b")
+    store.put(scratch.key("c"), b"", ANY)
+
+    with pytest.raises(Unreachable):
+        scratch.remove()
+    assert (store.bucket.uploads, store.keys) == ({}, ())
 
 
 def test_every_lakecli_error_is_a_failed_check() -> None:

@@ -279,6 +279,15 @@ def test_an_error_discards_the_file(fs: LakeFileSystem) -> None:
             assert not fs.exists(f"{MAIN}/half")
 
 
+def test_removing_a_directory_removes_what_only_mkdir_made_below_it(fs: LakeFileSystem) -> None:
+    for name in ("d/empty/deep", "de/kept"):
+        fs.mkdir(f"{MAIN}/{name}")
+    fs.pipe_file(f"{MAIN}/d/file", b"")
+    fs.rm(f"{MAIN}/d", recursive=True)
+    assert not any(fs.exists(f"{MAIN}/{name}") for name in ("d", "d/empty", "d/empty/deep"))
+    assert fs.isdir(f"{MAIN}/de/kept")
+
+
 @pytest.mark.parametrize(("mode", "compression"), [("wb", None), ("w", None), ("wb", "gzip")])
 def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
     fs: LakeFileSystem, monkeypatch: pytest.MonkeyPatch, mode: str, compression: str | None
@@ -293,12 +302,14 @@ def test_a_file_is_discarded_if_some_of_its_data_was_not_written(
             file.write(data if mode == "wb" else data.decode())
 
     file = fs.open(f"{MAIN}/x", mode, compression=compression)
-    with pytest.raises(OSError, match="no space left"):  # noqa: PT012 - either of the two
+    with pytest.raises(OSError, match="no space left") as raised:  # noqa: PT012 - either of the two
         write(file)
         file.close()
+    assert raised.value.errno == errno.ENOSPC
     if not file.closed:  # a program that goes on after an error of `write` gets it once more
-        with pytest.raises(OSError, match=r"a write failed: .*no space left"):
+        with pytest.raises(OSError, match=r"a write failed: .*no space left") as raised:
             file.close()
+        assert raised.value.errno == errno.ENOSPC
     with (
         pytest.raises(OSError, match="no space left"),
         fs.open(f"{MAIN}/x", mode, compression=compression) as again,
@@ -780,6 +791,17 @@ def test_downloads_never_leave_the_target(
     assert not (tmp_path / "place" / "out-beside").exists()
     fs.get(f"{MAIN}/t/good", str(tmp_path / "one"))
     assert (tmp_path / "one").read_bytes() == b"1"
+
+
+def test_downloads_never_enter_the_namespace(
+    fs: LakeFileSystem, tmp_path: Path, demo: Path
+) -> None:
+    fs.pipe_file(f"{MAIN}/namespace/new/x", b"1")
+    with pytest.raises(ValueError, match="lies in the repository's namespace"):
+        fs.get(f"{MAIN}/", str(tmp_path) + "/", recursive=True)
+    with pytest.raises(ValueError, match="lies in the repository's namespace"):
+        fs.get_file(f"{MAIN}/namespace/new/x", str(demo / "x"))
+    assert not (demo / "new" / "x").exists()
 
 
 @pytest.mark.parametrize("name", [".git/config", "d/.GIT/hooks/pre-commit", ".lakefs_ref.yaml"])

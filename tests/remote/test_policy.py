@@ -21,7 +21,7 @@ from lakecli.remote.policy import (
     read_policy,
 )
 from lakecli.remote.ref_records import NewerRecord, NotOurs, Unwritable
-from lakecli.stores.contract import ANY
+from lakecli.stores.contract import ANY, ConditionFailed
 from lakecli.stores.memory import MemoryStore
 
 
@@ -78,6 +78,28 @@ def test_only_one_of_two_writers_wins() -> None:
     put_policy(store, seen, record(2))
     with pytest.raises(PolicyMoved):
         put_policy(store, seen, record(2, "other")._replace(write_id=WriteId("f" * 32)))
+    assert read_policy(store) == record(2)
+
+
+def test_a_refused_request_is_not_the_policy_of_somebody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    put_policy(store, SeenPolicy(None), record(1))
+    seen = look_at_policy(store)
+
+    put = store.put
+
+    def conflict(key: str, *arguments: Any, **more: Any) -> Any:
+        if key == POLICY:
+            raise ConditionFailed("409: another conditional operation is in progress", hint="-")
+        return put(key, *arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "put", conflict)
+        with pytest.raises(Unreachable, match="nobody else changed it"):
+            put_policy(store, seen, record(2))
+    put_policy(store, seen, record(2))
     assert read_policy(store) == record(2)
 
 

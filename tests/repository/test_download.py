@@ -320,3 +320,28 @@ def test_a_disk_that_takes_no_file_ends_the_download(
     monkeypatch.setattr(destination.Partial, "write", full)
     with pytest.raises(error):
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)
+
+
+@pytest.mark.parametrize("root", ["", "namespace", "link"])
+def test_nothing_is_written_into_the_namespace(
+    repository: Repository, tmp_path: Path, root: str
+) -> None:
+    namespace = tmp_path / "namespace"
+    (tmp_path / "link").symlink_to(namespace)
+    name = b"_lakecli/x" if root else b"namespace/_lakecli/x"
+    put(repository, {name: b"2"})
+    report = download_tree(repository, "main", b"", target=tmp_path / root)
+    assert [path for path, _ in report.failures] == [name]
+    with pytest.raises(UsageError, match="lies in the repository's namespace"):
+        download_object(repository, "main", name, target=namespace / "_lakecli" / "x")
+    assert not (namespace / "_lakecli" / "x").exists()
+
+
+def test_a_link_into_the_namespace_is_replaced(repository: Repository, tmp_path: Path) -> None:
+    put(repository, {b"a": b"1"})
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "a").symlink_to(next((tmp_path / "namespace" / "data").rglob("*")))
+    assert not download_tree(repository, "main", b"", target=target).failures
+    assert files(target) == {b"a": b"1"}
+    assert not (target / "a").is_symlink()

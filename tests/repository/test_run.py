@@ -16,6 +16,7 @@ from lakecli.repository import branch
 from lakecli.repository.check import TreeCheck
 from lakecli.repository.push import PushOptions, push, push_all
 from lakecli.repository.run import Keep, RunOptions, Stage, abort, find, iter_runs, resume, running
+from lakecli.repository.undo.undo import undo
 from tests.support.clones import auto, here, make_commit, there
 from tests.support.lakes import checksums, read, stage, through
 
@@ -128,6 +129,23 @@ def test_a_run_ends_with_its_branch(shared: Repository, *, renames: bool) -> Non
         run(shared, NIGHTLY)
     pushed = {each.name for each in push_all(shared, PushOptions(WHO)).pushed}
     assert pushed == {"main", "nightly"} | ({"kept"} if renames else set())
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_run_ends_with_a_branch_that_undo_or_the_bucket_deletes(
+    shared: Repository, *, follows: bool
+) -> None:
+    with pytest.raises(CheckFailed):
+        run(shared, NIGHTLY, TreeCheck(lambda _: False, "schema"))
+    if follows:
+        with shared.lake.kv.write() as txn:
+            shared.refs(txn).delete_branch("nightly")
+    while "nightly" in branches_of(shared):
+        undo(shared)
+    assert list(iter_runs(shared)) == []
+    branch.create(shared, "nightly", source="main")
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
 
 
 def test_no_new_data_is_a_success(shared: Repository) -> None:

@@ -5,6 +5,7 @@ import pickle
 import zlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +27,7 @@ from lakecli.repository.upload_tree import upload_tree
 from lakecli.spark import read_table
 from lakecli.spark.file_system import place_of
 from lakecli.spark.table_files import read_footer
+from lakecli.spark.table_reading import _listed_by_the_driver
 from lakecli.stores.uri import is_local
 from tests.support.lakes import unclaimed
 
@@ -40,6 +42,19 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 URI = "lakefs://demo/main/t"
+
+
+def test_readings_at_the_same_time_restore_the_setting_of_the_session() -> None:
+    settings = {"spark.sql.sources.parallelPartitionDiscovery.threshold": 32}
+    session = Mock(conf=Mock(get=settings.get, set=settings.__setitem__))
+    first, second = (_listed_by_the_driver(session) for _ in range(2))
+
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert list(settings.values()) == [1 << 30]  # the second reading still needs it
+    second.__exit__(None, None, None)
+    assert list(map(int, settings.values())) == [32]
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from lakecli.committed.values import encode_entry
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.repository.download import DownloadOptions
 from lakecli.repository.reading.contents import read_small
+from lakecli.repository.transfer.destination import IN_NAMESPACE
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, INCOMING
 from lakecli.repository.transfer.ingest import SMALL, TINY
 from lakecli.repository.transfer.parallel import MAX_FAILURES
@@ -27,6 +28,7 @@ from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.files import write_all
 from lakecli.worktree import create, fetching, linked_files, writer
 from lakecli.worktree.checkout import restore
+from lakecli.worktree.fetching import Expected, WantedFile
 from lakecli.worktree.index import state_of
 from lakecli.worktree.status import status
 from lakecli.worktree.worktree import LinkMode
@@ -116,6 +118,22 @@ def test_the_states_of_its_files_are_recorded(
         found = index.find(path)
         assert found is not None
         assert found.state == state_of((root / os.fsdecode(path)).stat())
+
+
+def test_nothing_is_written_into_the_namespace(
+    repository: Repository, root: Path, tmp_path: Path
+) -> None:
+    """`init` refuses such a directory, but the file that links it may have been moved."""
+    (root / ".lakefs_ref.yaml").rename(tmp_path / ".lakefs_ref.yaml")
+    writes = writer.Writer(reopen(repository, tmp_path), DOWNLOADS)
+    paths = [b"namespace/_lakecli/x", b"namespace/new/y", b"new/z"]
+    for path in paths:
+        writes.add(WantedFile(path, encode_entry(entry_of(b"1")), Expected.ABSENT))
+    report = writes.finish()
+    assert [path for path, _ in report.blocked] == paths[:2]
+    assert {reason.partition("' ")[2] for _, reason in report.blocked} == {IN_NAMESPACE}
+    assert (tmp_path / "new" / "z").read_text() == "1"
+    assert not (tmp_path / "namespace" / "new").exists()
 
 
 def test_a_directory_that_is_made_meanwhile_keeps_its_files(

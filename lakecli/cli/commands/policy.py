@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from lakecli.cli.line import argument, option
 from lakecli.cli.out.records import answers, pick
 from lakecli.cli.out.text import local_date
 from lakecli.cli.params import Amount, RepositoryUri, Yes
-from lakecli.errors import NothingToDo, Refused, UsageError
+from lakecli.errors import LakeError, NothingToDo, Refused, UsageError
 from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
 from lakecli.repository import branch_protect
 from lakecli.repository.contract import Repository
@@ -186,10 +187,11 @@ def policy_edit(context: Context, repository: RepositoryUri, *, yes: Yes = False
         _set(context, opened, present, document, yes=yes)
         is_set = True
     finally:
-        if is_set or read_document(context, file.name) == before:
-            Path(file.name).unlink()
-        else:
-            context.out.note(f"what you wrote is kept: {file.name}")
+        with suppress(LakeError):  # the editor may have deleted the file
+            if is_set or read_document(context, file.name) == before:
+                Path(file.name).unlink(missing_ok=True)
+            else:
+                context.out.note(f"what you wrote is kept: {file.name}")
 
 
 def _run_editor(context: Context, name: str) -> None:
@@ -198,6 +200,8 @@ def _run_editor(context: Context, name: str) -> None:
     try:
         done = subprocess.run([*shlex.split(chosen), name], env=context.environ, check=False)
         failed = f"exited with {done.returncode}" if done.returncode else ""
+        if not (failed or Path(name).exists()):
+            failed = "has deleted the file with the rules"
     except (OSError, ValueError) as error:
         failed = f"cannot be run: {error}"
     if failed:

@@ -130,8 +130,12 @@ class OutputFiles(NamedTuple):
 
         Raises:
             LakeError: see `check_local` and `check_writable`.
+            UsageError: two of the files are the same file.
         """
-        for file in filter(None, self.by_name.values()):
+        wanted = list(filter(None, self.by_name.values()))
+        if len(set(map(os.path.realpath, wanted))) < len(wanted):
+            raise UsageError("two options name the same file", hint="name a file for each")
+        for file in wanted:
             check_local(file, hint="write the file to this machine")
             check_writable(file)
 

@@ -30,7 +30,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 from lakecli.base.model import StagingToken
@@ -200,20 +200,20 @@ def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
         if repository.key not in forgotten or not _is_gone(txn, repository, cutoff):
             return 0
         refs = repository.refs(txn)
-        for branch in list(refs.iter_branches()):
-            for token in branch.tokens:
-                deleted += area.drop(txn, token, limit=limit - deleted)
-                if deleted >= limit:
-                    return deleted
-                operation_log.forget_token(txn, token)
+        branches = list(refs.iter_branches())
+        copies = (token for token, _ in list(operation_log.iter_copies(txn, repository)))
+        for token in chain(*(each.tokens for each in branches), copies):
+            deleted += area.drop(txn, token, limit=limit - deleted)
+            if deleted >= limit:
+                return deleted
+            operation_log.forget_token(txn, token)
+            operation_log.settle_copy(txn, repository, token)
+        for branch in branches:
             refs.delete_branch(branch.name)
         while (oldest := log.find_oldest(txn, repository.key)) is not None:
             deleted += _expire(txn, oldest, set(), limit=limit - deleted)
             if deleted >= limit:
                 return deleted
-        for token, _ in list(operation_log.iter_copies(txn, repository)):
-            area.drop(txn, token)
-            operation_log.settle_copy(txn, repository, token)
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         bucket_state.forget_all(txn, repository)

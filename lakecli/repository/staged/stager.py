@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, MetarangeId, StagingToken
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, StagingToken
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import LostRace
@@ -81,6 +81,7 @@ class Stager:
         *,
         kind: str,
         view: View | None = None,
+        below: bytes | None = None,
     ) -> T:
         """Stage the changes that `plan` returns; if the planned paths change meanwhile, plan again.
 
@@ -91,20 +92,22 @@ class Stager:
                 result that this method returns.
             kind: the kind of the operation, as the log shows it.
             view: the view for the first call of `plan`; ``None``: the present view.
+            below: a prefix of the source below which `plan` reads all paths; ``None``: no prefix.
 
         Raises:
             NotFound: no such branch.
             LostRace: other commands kept changing the paths.
         """
         repository = self._repository
+        state_of = partial(_state, paths=paths, below=below)
         for _ in range(MAX_ATTEMPTS):
             with repository.lake.kv.read() as txn:
                 seen = view_of_branch(repository, txn, source) if view is None else view
                 parts, result = plan(seen)
-                staged = [(path, seen.staged_at(path)) for path in paths]
+                state = state_of(seen)
             parts = [(name, changes) for name, changes in parts if changes]
-            tree, view = seen.commit.metarange_id, None
-            if not parts or self._write_unless_changed(parts, source, tree, staged, kind):
+            view = None
+            if not parts or self._write_unless_changed(parts, source, state_of, state, kind):
                 return result
         uri = f"{repository.uri}/{source}"
         what = f"the objects changed {MAX_ATTEMPTS} times while they were read: {uri}"
@@ -114,18 +117,13 @@ class Stager:
         self,
         parts: Parts,
         source: str,
-        tree: MetarangeId,
-        staged: Sequence[tuple[bytes, bytes | None]],
+        state_of: Callable[[View], object],
+        state: object,
         kind: str,
     ) -> bool:
-        """Stage changes in one transaction, if `source` still has the given tree and values."""
+        """Stage changes in one transaction, if `source` still has the given state."""
         with self._repository.lake.kv.write() as txn:
-            view = view_of_branch(self._repository, txn, source)
-            is_same_tree = view.commit.metarange_id == tree  # compared by ID, not read
-            if not all(
-                view.staged_at(path) == value and (value is not None or is_same_tree)
-                for path, value in staged
-            ):
+            if state_of(view_of_branch(self._repository, txn, source)) != state:
                 return False
             for name, changes in parts:
                 present = staged_on(self._repository, txn, name)
@@ -192,6 +190,17 @@ class Stager:
         assert self._operation is not None
         operation_log.tidy_after(txn, self._repository)
         log.save_images(txn, self._operation.id, branch.staging_token, paths)
+
+
+def _state(view: View, paths: Sequence[bytes], below: bytes | None) -> list[object]:
+    """Return what the values at some paths, and at all paths below a prefix, depend on.
+
+    The values of paths that are not staged depend on the committed tree; trees are compared by ID.
+    """
+    tree = view.commit.metarange_id
+    staged = map(view.staged_at, paths)
+    every = () if below is None else (tree, *view.staged(prefix=below))
+    return [*(tree if value is None else value for value in staged), *every]
 
 
 def stage_entry(repository: Repository, branch: str, path: bytes, entry: Entry) -> None:

@@ -27,12 +27,14 @@ from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
+from lakecli.repository.reading.addresses import lies_below
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.local.files import closing, open_below
 
 ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
+IN_NAMESPACE: Final = "lies in the repository's namespace"
 
 
 class UnsafeName(UsageError):
@@ -91,13 +93,15 @@ class Destination:
 
     Args:
         root: the directory; it may be a symbolic link, because the user named it.
+        namespace: URI of a storage namespace in which nothing is written; ``""``: no limit.
 
     Raises:
         UnsafeName: the root is not a directory.
     """
 
-    def __init__(self, root: bytes) -> None:
+    def __init__(self, root: bytes, *, namespace: str = "") -> None:
         self._path = root or b"."
+        self._namespace = namespace
         self._root: int | None = None
         self._lock = Lock()
         self._cleared: set[tuple[int, int]] = set()
@@ -313,6 +317,9 @@ class Destination:
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
+        name = os.fsdecode(b"/".join(components))
+        if lies_below(os.fsdecode(self._path), name, [self._namespace]):
+            raise UnsafeName(f"the directory {name!r} {IN_NAMESPACE}")
         current = self._open_root(make=make)
         try:
             for component in components:

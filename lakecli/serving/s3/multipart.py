@@ -6,7 +6,6 @@ object is only recorded. If the parts together are a copy of one whole object, a
 copies a large object in parts, only the object's entry is copied, not its data.
 """
 
-import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from secrets import token_hex
@@ -15,6 +14,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from lakecli.base.temporary_files import finalize_here
 from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.call import Call, xml_response
@@ -42,7 +42,7 @@ class Uploads:
         self._lock = Lock()  # of the attributes below
         self._by_id: dict[str, Upload] = {}
         self._done: dict[tuple[str, str, bytes], str] = {}
-        weakref.finalize(self, _end_all, self._by_id)
+        finalize_here(self, _end_all, self._by_id)
 
     def begin(self, upload: Upload) -> None:
         """Add an upload; if there are `MOST_UPLOADS`, end the abandoned ones first.
@@ -170,7 +170,7 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
     parts = _chosen(call, upload, named)
     expected = _expected_sums(call, parts)
     objects.check_early(call)
-    source = _whole_source(parts)
+    source = None if expected else _whole_source(parts)  # a checksum needs the data
     if source is not None:
         return objects.etag_of(objects.stage_copy(call, source, properties, action))
     entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())

@@ -203,12 +203,14 @@ class Upload(ABC):
             S3Error: BadDigest; the object has another checksum.
         """
         with self._hashing:
-            if [part.tag for part in parts[: len(self._tags)]] != self._tags:
+            unannounced = sums.keys() - self._sums.keys()
+            self.algorithms = (*self.algorithms, *unannounced)
+            if unannounced or [part.tag for part in parts[: len(self._tags)]] != self._tags:
                 self._restart()
             if not all(self._hash(part) for part in parts[len(self._tags) :]):
                 return None
-            for name in self._sums.keys() & sums.keys():
-                if checksums.encoded(self._sums[name].digest()) != sums[name]:
+            for name, text in sums.items():
+                if checksums.encoded(self._sums[name].digest()) != text:
                     raise S3Error("BadDigest", f"the object has another checksum: {name}")
             return self._hasher.hexdigest()
 

@@ -21,7 +21,6 @@ import errno
 import fcntl
 import os
 import stat
-import weakref
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from io import FileIO
@@ -30,6 +29,7 @@ from threading import Lock, Thread
 from typing import BinaryIO
 
 from lakecli import native
+from lakecli.base.temporary_files import finalize_here
 from lakecli.errors import LakeError
 from lakecli.stores.local import files
 from lakecli.stores.local.directory import LOCK_NAME, TEMPORARY, RootDirectory, split_key
@@ -68,7 +68,7 @@ class LocalBatch:
         """The staging directory for temporary objects, kept until all of them have final keys."""
         self._spools: set[str] = set()
         """Paths of the temporary objects that have no final key yet."""
-        weakref.finalize(self, _clean_up, os.getpid(), self._temporaries, self._unpublished_dirs)
+        finalize_here(self, _clean_up, self._temporaries, self._unpublished_dirs)
 
     def put_new(self, key: str, body: bytes) -> None:
         """Write `body` to a temporary file for a new key; `flush` publishes it."""
@@ -203,10 +203,8 @@ class LocalBatch:
         staging_dirs.remove()
 
 
-def _clean_up(owner: int, temporaries: int, all_dirs: Sequence[StagingDirs]) -> None:
+def _clean_up(temporaries: int, all_dirs: Sequence[StagingDirs]) -> None:
     """Remove the files of a dropped batch that do not have their final names."""
-    if os.getpid() != owner:
-        return  # a forked child; the files are its parent's
     for staging_dirs in all_dirs:
         staging_dirs.remove()
     os.close(temporaries)

@@ -214,6 +214,16 @@ def test_manifest_and_script_are_written_together(lake: Cli) -> None:
     assert "valid until" not in page.stdout.lower().partition("<body>")[0]
 
 
+def test_one_file_for_two_documents_is_refused(cli: Cli, demo: Demo) -> None:
+    demo.commit("first", {"a": "1"})
+    (cli.directory / "link.html").symlink_to("page.html")
+    for options in (["-r", "--manifest"], ["--put", "--script"]):
+        link, page = cli.directory / "link.html", cli.directory / "page.html"
+        told = cli("fs", "presign", f"{MAIN}/in/", *options, link, "--page", page)
+        assert told.exit_code == ExitCode.USAGE
+        assert "two options name the same file" in told.stderr
+
+
 def test_names_that_cannot_be_files_are_reported(lake: Cli) -> None:
     for name in ("../up", "a//b"):
         lake.ok("fs", "cp", f"{MAIN}/data/a.csv", f"{MAIN}/data/{name}")

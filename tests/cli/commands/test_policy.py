@@ -37,6 +37,19 @@ def pushed(cli: Cli, demo: Demo) -> Demo:
 
 
 @pytest.mark.usefixtures("pushed")
+@pytest.mark.parametrize(
+    ("does", "said"), [("", "has deleted the file"), ("; false", "exited with 1")]
+)
+def test_an_editor_that_deletes_its_file_is_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, does: str, said: str
+) -> None:
+    monkeypatch.setenv("EDITOR", f"sh -c 'rm \"$0\"{does}'")
+    failed = cli("policy", "edit", URI, "-y")
+    assert failed.exit_code == ExitCode.REFUSED
+    assert said in failed.stderr
+
+
+@pytest.mark.usefixtures("pushed")
 def test_rules_are_set_shown_and_listed(cli: Cli, golden: Golden) -> None:
     golden(
         "policy_set",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ import pytest
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import Table
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository import branch, tag
+from lakecli.repository import branch, repo, tag, workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.handle.housekeeping import KEPT_FOR
@@ -95,6 +96,26 @@ def test_a_token_in_use_again_stays(tmp_path: Path) -> None:
         housekeeping.tidy(repository)
         with lake.kv.read() as txn:
             assert not area.is_empty(txn, token)
+
+
+def test_a_forgotten_repository_leaves_no_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale_down(monkeypatch)
+    clock = Ticking()
+    with open_lake(tmp_path, clock=clock) as lake:
+        deleted = make_repository(lake, tmp_path)
+        stage(deleted, workspace.begin(deleted, "main"), {b"%d" % i: b"1" for i in range(50)})
+        repo.delete(lake, deleted.name)
+        other = repo.create(lake, "other", str(tmp_path / "other"))
+        let_pass(other, clock, LATER)
+        housekeeping.drain(lake)
+        assert not list(lake.repositories())[1:]
+        with lake.kv.read() as txn:
+            assert not list(lake.forgotten(txn))
+            tokens = {json.loads(row)["repository"] for _, row in txn.scan(Table.TOKENS)}
+            assert tokens == {other.record.uuid}
+            assert not list(txn.scan_keys(Table.STAGING))
 
 
 def scale_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from lakecli.repository import branch, push, tag
 from lakecli.repository.cherry_pick import cherry_pick
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
+from lakecli.repository.mv import mv, mv_tree
 from lakecli.repository.push import PushLease, PushOptions, push_deletion
 from lakecli.repository.revert import revert
 from lakecli.repository.sharing.fetch import fetch
@@ -234,6 +235,8 @@ def test_asked_early_before_work_is_done(clones: tuple[Repository, Repository]) 
         lambda: stage(bob, "main", {b"c": b"c"}),
         lambda: commit(bob, "main", message="b", committer=BOB),
         lambda: revert(bob, "main", "main", committer=BOB),
+        lambda: mv(bob, source_branch="main", source=b"b", branch="feature", path=b"x"),
+        lambda: mv_tree(bob, source_branch="main", source=b"", branch="feature", path=b"x/"),
         lambda: cherry_pick(bob, other.id, "main", committer=BOB),
     ):
         with pytest.raises(Forbidden, match="forbids changes of branch main"):

@@ -302,6 +302,27 @@ def test_checksums_of_parts_and_of_the_object(either: Site) -> None:
     assert upload.complete(**whole, **sum_of(b"".join(bodies))).status == 200
 
 
+def test_the_checksum_of_the_object_is_verified_though_nothing_announced_it(either: Site) -> None:
+    upload = Uploading(either)
+    bodies = [body_of(1), b"end"]
+    for number, body in enumerate(bodies, 1):
+        upload.send(number, body)
+
+    assert upload.complete(**sum_of(b"x")).code == "BadDigest"
+    assert upload.complete(**sum_of(b"".join(bodies))).status == 200
+    assert either("GET", "main/a").body == b"".join(bodies)
+    assert left(either) == []
+
+
+def test_the_checksum_of_an_object_copied_in_parts_is_verified(either: Site) -> None:
+    either("PUT", "main/source", body_of(7, 20_000))
+    upload = Uploading(either)
+    upload.copy(1, "/demo/main/source")
+
+    assert upload.complete(**sum_of(b"x")).code == "BadDigest"
+    assert upload.complete(**sum_of(body_of(7, 20_000))).status == 200
+
+
 def test_parts_and_uploads_are_listed(site: Site) -> None:
     uploads = [Uploading(site, key) for key in ("main/b/1", "main/a", "main/b/2", "main/a")]
     for number in (3, 1, 2):
