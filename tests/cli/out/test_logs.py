@@ -103,9 +103,13 @@ def test_a_command_is_finished_though_its_messages_cannot_be_written() -> None:
         def write(self, _text: str) -> int:
             raise OSError(errno.ENOSPC, "no space")
 
-    output = Output(io.StringIO(), Full())
+    out = io.StringIO()
+    output = Output(out, Full())
     output.warn("message")
     print("message", file=Guarded(Full()))
+    output.emit({}, text=lambda: ["result"])
+    output.flush()
+    assert out.getvalue() == "result\n"
 
 
 def test_no_secret_is_logged_and_requests_are_counted(
