@@ -27,12 +27,11 @@ from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.addresses import lies_below, real_path
+from lakecli.repository.reading.addresses import lies_below
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.local.files import closing, open_below
-from lakecli.stores.uri import is_local
 
 ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
 IN_NAMESPACE: Final = "lies in the repository's namespace"
@@ -102,7 +101,7 @@ class Destination:
 
     def __init__(self, root: bytes, *, namespace: str = "") -> None:
         self._path = root or b"."
-        self._own = _names_within(os.fsdecode(self._path), namespace)
+        self._namespace = namespace
         self._root: int | None = None
         self._lock = Lock()
         self._cleared: set[tuple[int, int]] = set()
@@ -318,9 +317,9 @@ class Destination:
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
-        name = b"/".join(components)
-        if self._own is not None and (name + b"/").startswith(self._own):
-            raise UnsafeName(f"the directory {os.fsdecode(name)!r} {IN_NAMESPACE}")
+        name = os.fsdecode(b"/".join(components))
+        if lies_below(os.fsdecode(self._path), name, [self._namespace]):
+            raise UnsafeName(f"the directory {name!r} {IN_NAMESPACE}")
         current = self._open_root(make=make)
         try:
             for component in components:
@@ -402,18 +401,6 @@ def remove_empty(name: bytes, directory: int) -> bool:
         os.rmdir(name, dir_fd=directory)
         return True
     return False
-
-
-def _names_within(root: str, namespace: str) -> bytes | None:
-    """Return how names below `root` begin that lie in a namespace; ``None`` if none can.
-
-    Links below the root are not followed, so the names alone decide.
-    """
-    if lies_below(root, "", [namespace]):
-        return b""
-    above = real_path(root).rstrip("/") + "/"
-    own = real_path(namespace) if is_local(namespace) else ""
-    return os.fsencode(own.removeprefix(above)) + b"/" if own.startswith(above) else None
 
 
 def _components(name: bytes) -> list[bytes]:
