@@ -25,12 +25,7 @@ from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target,
 from lakecli.repository.contract import AddressResolver
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
-from lakecli.repository.transfer.destination import (
-    ENDS_ALL,
-    IN_NAMESPACE,
-    ObstructedFile,
-    UnsafeName,
-)
+from lakecli.repository.transfer.destination import ENDS_ALL, ObstructedFile, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
@@ -334,7 +329,7 @@ class _Export:
         path, old, new = difference.path, difference.left, difference.right
         name = path[len(self._job.prefix) :]
         if not name or name.startswith(self._own):
-            what = "is the destination itself" if not name else IN_NAMESPACE
+            what = "is the destination itself" if not name else "lies in the repository's namespace"
             raise errors.UsageError(f"its path at the destination {what}")
         return ExportItem(path, name, *_decoded(new), *_decoded(old))
 

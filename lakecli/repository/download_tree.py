@@ -88,7 +88,7 @@ def download_tree(
         NotFound: the ref does not exist, or there is nothing below the prefix.
         Refused: too many files would be deleted; or files would be deleted although the prefix has
             no object; or the directory contains files that a repository needs. Nothing is written.
-        UsageError: `target` cannot be a directory.
+        UsageError: `target` cannot be a directory, or is in the namespace of the repository.
     """
     if options.deletes is not None:
         _check_unneeded(repository, target)

@@ -322,19 +322,19 @@ def test_a_disk_that_takes_no_file_ends_the_download(
         download_tree(repository, "main", b"t", target=tmp_path / "t", options=THREADS)
 
 
-@pytest.mark.parametrize("root", ["", "namespace", "link"])
-def test_nothing_is_written_into_the_namespace(
-    repository: Repository, tmp_path: Path, root: str
-) -> None:
-    namespace = tmp_path / "namespace"
+def test_nothing_is_written_into_the_namespace(repository: Repository, tmp_path: Path) -> None:
+    namespace, name = tmp_path / "namespace", b"namespace/_lakecli/x"
     (tmp_path / "link").symlink_to(namespace)
-    name = b"_lakecli/x" if root else b"namespace/_lakecli/x"
-    put(repository, {name: b"2"})
-    report = download_tree(repository, "main", b"", target=tmp_path / root)
-    assert [path for path, _ in report.failures] == [name]
-    with pytest.raises(UsageError, match="lies in the repository's namespace"):
-        download_object(repository, "main", name, target=namespace / "_lakecli" / "x")
+    put(repository, {name: b"2", b"namespace/new/y": b"2"})
+    report = download_tree(repository, "main", b"", target=tmp_path)
+    assert [path for path, _ in report.failures] == [name, b"namespace/new/y"]
+    for target in (namespace, tmp_path / "link", namespace / "new" / "deep"):
+        with pytest.raises(UsageError, match="lies in the repository's namespace"):
+            download_tree(repository, "main", b"", target=target)
+        with pytest.raises(UsageError, match="lies in the repository's namespace"):
+            download_object(repository, "main", name, target=target / "x")
     assert not (namespace / "_lakecli" / "x").exists()
+    assert not (namespace / "new").exists()
 
 
 def test_a_link_into_the_namespace_is_replaced(repository: Repository, tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ from lakecli.base.identity import is_md5
 from lakecli.base.os_errors import MACHINE_HINTS
 from lakecli.base.temporary_files import create_temporary, remove_leftovers
 from lakecli.errors import LakeError, PermissionDenied, Unreachable, UsageError
-from lakecli.repository.reading.addresses import lies_below
+from lakecli.repository.reading.addresses import lies_below, real_path
 from lakecli.repository.reading.lakefs_digests import LakeFsHasher
 from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores.local.files import closing, open_below
+from lakecli.stores.uri import is_local
 
 ANOTHER_CASE: Final = "a file has this name, but for upper and lower case or the form of a letter"
 IN_NAMESPACE: Final = "lies in the repository's namespace"
@@ -96,17 +97,22 @@ class Destination:
         namespace: URI of a storage namespace in which nothing is written; ``""``: no limit.
 
     Raises:
-        UnsafeName: the root is not a directory.
+        UnsafeName: the root is not a directory, or is in the namespace.
     """
 
     def __init__(self, root: bytes, *, namespace: str = "") -> None:
         self._path = root or b"."
-        self._namespace = namespace
+        self._own: os.stat_result | None = None
         self._root: int | None = None
         self._lock = Lock()
         self._cleared: set[tuple[int, int]] = set()
         if os.path.lexists(self._path) and not os.path.isdir(self._path):
             raise UnsafeName(f"not a directory: {os.fsdecode(self._path)!r}")
+        if lies_below(os.fsdecode(self._path), "", [namespace]):
+            raise UnsafeName(f"{os.fsdecode(self._path)!r} {IN_NAMESPACE}")
+        if is_local(namespace):
+            with suppress(FileNotFoundError):
+                self._own = os.stat(real_path(namespace))
 
     def close(self) -> None:
         """Close the directory."""
@@ -317,14 +323,14 @@ class Destination:
 
     @contextmanager
     def _directory(self, components: list[bytes], *, make: bool = True) -> Iterator[int]:
-        name = os.fsdecode(b"/".join(components))
-        if lies_below(os.fsdecode(self._path), name, [self._namespace]):
-            raise UnsafeName(f"the directory {name!r} {IN_NAMESPACE}")
         current = self._open_root(make=make)
         try:
             for component in components:
                 above, current = current, _enter(current, component, make=make)
                 os.close(above)
+                # Not compared by name, whose case may not matter to the file system.
+                if self._own is not None and os.path.samestat(os.fstat(current), self._own):
+                    raise UnsafeName(f"the directory {os.fsdecode(component)!r} {IN_NAMESPACE}")
             if make:
                 self._remove_leftovers(current)
             yield current
