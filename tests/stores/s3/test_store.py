@@ -54,7 +54,7 @@ class TestS3Store(UploadsContract, ObjectStoreContract):
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("lakecli.stores.s3.reading.PAGE_SIZE", 25)
 
-    @pytest.fixture(params=PREFIXES)
+    @pytest.fixture(params=[*PREFIXES[::2], pytest.param(PREFIXES[1], marks=pytest.mark.nightly)])
     def make_store(self, request: pytest.FixtureRequest, bucket: str) -> Callable[[], ObjectStore]:
         return lambda: S3Store(bucket, request.param)
 
