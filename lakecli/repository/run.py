@@ -132,11 +132,16 @@ class OpenRun:
         return f"{self._repository.uri}/{self.name}"
 
     def set(self, **changed: object) -> None:
-        """Change fields of the run, and write the run to the local store."""
+        """Change fields of the run, and write the run to the local store.
+
+        A row that was deleted with the branch is not written again.
+        """
         self.run = self.run._replace(**changed)  # type: ignore[arg-type]
         fields = self.run._asdict() | {"began": int(self.run.began.timestamp())}
+        key = _key(self._repository, self.run)
         with self._repository.lake.kv.write() as txn:
-            txn.put(Table.META, _key(self._repository, self.run), json.dumps(fields).encode())
+            if not changed or txn.get(Table.META, key) is not None:
+                txn.put(Table.META, key, json.dumps(fields).encode())
 
 
 @contextmanager
@@ -258,8 +263,15 @@ def find(repository: Repository, branch: str) -> JobRun:
 
 
 def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]) -> None:
-    """Commit the changes that the job has staged, and publish the branch."""
+    """Commit the changes that the job has staged, and publish the branch.
+
+    Raises:
+        NotFound: the branch was deleted, so a present branch of its name is somebody else's.
+    """
     run, step = opened.run, repository.lake.runtime.on_step
+    if _find_row(repository, run) is None:
+        what = f"the branch of the run was deleted meanwhile: {opened}"
+        raise NotFound(what, hint=f"see what was done: `op log {repository.uri}`")
     message, metadata = run.message, {"lakecli.run": run.id}
     step("run: commit")
     with suppress(NothingToDo):
@@ -306,8 +318,9 @@ def _remove_left(repository: Repository, branch: str) -> None:
 
 def _discard(repository: Repository, run: JobRun) -> None:
     """Delete a run's row and its branch, also in the bucket if the job has pushed the branch."""
-    with suppress(NotFound):
-        branches.delete(repository, run.branch)
+    if _find_row(repository, run) is not None:  # else a present branch of its name is another one
+        with suppress(NotFound):
+            branches.delete(repository, run.branch)
     _forget(repository, run)
 
 
@@ -320,6 +333,11 @@ def _forget(repository: Repository, run: JobRun) -> None:
 
 def _key(repository: Repository, run: JobRun) -> bytes:
     return RUNS + repository.key + bytes.fromhex(run.id)
+
+
+def _find_row(repository: Repository, run: JobRun) -> bytes | None:
+    with repository.lake.kv.read() as txn:
+        return txn.get(Table.META, _key(repository, run))
 
 
 def _load(data: bytes) -> JobRun:
@@ -364,8 +382,7 @@ def _locked(
             repository.lake.runtime.sleep(_BETWEEN_TRIES)
         else:
             raise LostRace(f"other processes look at the run on {run.branch}", hint="try again")
-        with repository.lake.kv.read() as txn:
-            row = txn.get(Table.META, _key(repository, run))
+        row = _find_row(repository, run)
         if row is None and not is_new:
             _forget(repository, run)
             raise NotFound(f"the run on {run.branch} has ended")

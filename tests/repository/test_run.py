@@ -148,6 +148,25 @@ def test_a_run_ends_with_a_branch_that_undo_or_the_bucket_deletes(
         run(shared, NIGHTLY)
 
 
+@pytest.mark.parametrize("keep", Keep)
+def test_a_run_whose_branch_is_deleted_meanwhile_leaves_a_later_branch_of_its_name(
+    shared: Repository, keep: Keep
+) -> None:
+    def replace_branch() -> None:
+        with running(shared, NIGHTLY._replace(keep=keep)) as job:
+            branch.delete(shared, job.name)
+            branch.create(shared, job.name, source="main")
+            stage(shared, job.name, {b"mine": b"mine"})
+
+    with pytest.raises(NotFound, match="the branch of the run was deleted meanwhile"):
+        replace_branch()
+    assert list(iter_runs(shared)) == []
+    assert read(shared, "nightly") == checksums({b"a": b"a", b"mine": b"mine"})
+    assert read(shared, "main") == checksums({b"a": b"a"})
+    with pytest.raises(AlreadyExists):
+        run(shared, NIGHTLY)
+
+
 def test_no_new_data_is_a_success(shared: Repository) -> None:
     before = here(shared)
     with running(shared, MAIN) as job:
