@@ -37,7 +37,10 @@ If there are more, a new listing begins shortly before the second exported objec
 _MAX_KEY: Final = 1024
 _LONG: Final = 200
 _MAX_METADATA: Final = 2_048
-"""Maximum size of all metadata in bytes: the limit of S3. MinIO counts the headers' prefix, too."""
+"""Maximum size of all metadata in bytes: the limit of S3.
+
+MinIO counts the headers' prefix, too (`isHTTPHeaderSizeTooLarge` in its source).
+"""
 
 _META: Final = "x-amz-meta-"
 _METADATA_KEY: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
