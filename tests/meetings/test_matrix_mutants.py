@@ -61,7 +61,7 @@ def _counts_all_as_seen(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_blindly(patch: pytest.MonkeyPatch) -> None:
     """`fs mv` and `fs rm` stage without looking again at what they have read."""
-    patch.setattr("lakecli.repository.staged.stager.all", lambda _: True, raising=False)
+    patch.setattr("lakecli.repository.staged.stager._state", _nothing)
 
 
 def _undoes_during_a_commit(patch: pytest.MonkeyPatch) -> None:
@@ -87,12 +87,13 @@ def _registers_twice(patch: pytest.MonkeyPatch) -> None:
 def _claims_blindly(patch: pytest.MonkeyPatch) -> None:
     """A claim that the store refuses, because another one was first, counts as made."""
 
-    def claim(store: ObjectStore, record: RepositoryRecord) -> None:
+    def claim(store: ObjectStore, record: RepositoryRecord) -> RepositoryRecord:
         owner = namespace.owner_of(store)
         if owner not in (None, record.uuid):
             raise namespace._taken(store, f"repository {owner}")
         with suppress(ConditionFailed):
             store.put(layout.REPOSITORY, namespace._document(record), ABSENT)
+        return record
 
     patch.setattr(namespace, "claim", claim)
 
