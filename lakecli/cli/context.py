@@ -379,7 +379,7 @@ class Context:
 
     def add_hooks(self, repository: "Repository") -> None:
         """Let a repository call the hooks of the settings, unless a hook runs this command."""
-        if self.command in READS or HOOK_VARIABLE in self.environ:
+        if self.command in READS or HOOK_VARIABLE in self.environ or not self.settings.hooks:
             return
         from lakecli.cli.programs import hook_of
 

@@ -67,7 +67,6 @@ _TOGETHER: Final = {
     "policy": "branch-protect add, branch-protect delete, branch-protect list",
     "program": "completion, version",
     "pull": "fetch",
-    "rev_parse": "show commit",
 }
 """The commands that share a module with related commands, by the name of the module."""
 

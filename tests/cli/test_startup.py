@@ -96,6 +96,27 @@ def test_local_commands_load_nothing_heavy(cli: Cli, line: str) -> None:
     assert 0 < peak < MEMORY
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "branch list lakefs://demo",
+        "fs ls lakefs://demo/main/",
+        "fs stat lakefs://demo/main/a",
+        "log lakefs://demo/main",
+        "rev-parse lakefs://demo/main",
+        "status lakefs://demo/main",
+    ],
+)
+def test_reading_one_thing_makes_no_dataclass(cli: Cli, line: str) -> None:
+    """`dataclasses` imports `inspect`, and with it a tenth of what the start takes."""
+    cli.ok("repo", "create", "lakefs://demo", cli.directory / "namespace")
+    (cli.directory / "a").write_text("a")
+    cli.ok("fs", "upload", "-s", cli.directory / "a", "lakefs://demo/main/a")
+    cli.ok("commit", "lakefs://demo/main", "-m", "a")
+    modules = modules_after(*line.split())
+    assert not modules & {"dataclasses", "inspect", "subprocess", "difflib"}
+
+
 def test_only_the_named_command_is_loaded() -> None:
     modules = modules_after("config", "list")
     loaded = {name for name in modules if name.startswith("lakecli.cli.commands.")}

@@ -103,6 +103,7 @@ here, never each other::
 
     differences       differences as text and JSON, one by one or counted
     engine            --engine, --master and --conf
+    entries           the output about one object
     log_format        the forms of `log`
     moved_refs        refs that moved in the bucket
     named_checks      what --check names

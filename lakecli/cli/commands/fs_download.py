@@ -12,6 +12,7 @@ from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.base.validation import LATEST
 from lakecli.cli import params
 from lakecli.cli.commands import transfers
+from lakecli.cli.commands.entries import entry_record
 from lakecli.cli.commands.fs_cat import pieces_of
 from lakecli.cli.commands.names_from_file import NamesOptions, read_names
 from lakecli.cli.context import Context
@@ -229,7 +230,7 @@ def _answer_one(
     context: Context, repository: Repository, uri: LakeUri, entry: Entry, place: Path
 ) -> None:
     context.out.emit(
-        {**transfers.entry_record(repository, path_of(uri), entry), "destination": place},
+        {**entry_record(repository, path_of(uri), entry), "destination": place},
         text=lambda: [f"download: {quote_path(str(uri))} to {quote_path(str(place))}"],
     )
 

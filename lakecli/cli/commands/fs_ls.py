@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 from lakecli import native
 from lakecli.base.model import Entry
 from lakecli.base.uri import ref_of
-from lakecli.cli.commands.transfers import entry_record
+from lakecli.cli.commands.entries import entry_record
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.out.records import EntryJson, answers, pick

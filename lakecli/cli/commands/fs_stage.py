@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
-from lakecli.cli.commands.transfers import emit_entry, entry_record, raise_failures
+from lakecli.cli.commands.entries import emit_entry, entry_record
+from lakecli.cli.commands.transfers import raise_failures
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers

@@ -5,8 +5,8 @@ from itertools import chain
 from typing import TypedDict
 
 from lakecli.base.uri import LakeUri, path_of, ref_of
+from lakecli.cli.commands.entries import emit_entry, entry_record
 from lakecli.cli.commands.names_from_file import NamesOptions, answer, are_given, iter_found
-from lakecli.cli.commands.transfers import emit_entry, entry_record
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import EntryJson, answers

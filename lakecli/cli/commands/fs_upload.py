@@ -9,8 +9,9 @@ from typing import BinaryIO, TypedDict, cast
 from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli import params
+from lakecli.cli.commands.entries import emit_entry
 from lakecli.cli.commands.names_from_file import STANDARD_INPUT, NamesOptions, bytes_of, read_names
-from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, emit_entry, shown_plan
+from lakecli.cli.commands.transfers import TransferPlanJson, answer_transfer, shown_plan
 from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers

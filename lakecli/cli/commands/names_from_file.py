@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BufferedIOBase, BufferedReader
-from typing import Annotated, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeVar, cast
 
 from lakecli.base.directories import StrPath
 from lakecli.base.model import MAX_PATH_SIZE, Entry
@@ -21,7 +21,9 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Option
 from lakecli.errors import NotFound, PartialFailure, PermissionDenied, UsageError
 from lakecli.repository.contract import Repository
-from lakecli.repository.reading.reader import Reader, open_reader
+
+if TYPE_CHECKING:
+    from lakecli.repository.reading.reader import Reader
 
 Q = TypeVar("Q")
 T = TypeVar("T")
@@ -189,12 +191,14 @@ def iter_found(
         PermissionDenied: the file cannot be read.
         PartialFailure: after all names, if an object does not exist.
     """
+    from lakecli.repository.reading.reader import open_reader
+
     with open_reader(repository, ref_of(root)) as reader:
         yield from check_found(_iter_entries(context, reader, root, options))
 
 
 def _iter_entries(
-    context: Context, reader: Reader, root: LakeUri, options: NamesOptions
+    context: Context, reader: "Reader", root: LakeUri, options: NamesOptions
 ) -> Iterator[tuple[bytes, Entry | None]]:
     below = as_directory(root.path or b"")
     assert options.files_from is not None
@@ -212,7 +216,7 @@ def _iter_entries(
         note_no_name(context, options.files_from)
 
 
-def _find(reader: Reader, path: bytes) -> Entry | None:
+def _find(reader: "Reader", path: bytes) -> Entry | None:
     return reader.find(path) if len(path) <= MAX_PATH_SIZE else None
 
 

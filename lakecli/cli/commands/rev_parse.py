@@ -1,19 +1,16 @@
-"""``lakecli rev-parse`` and ``lakecli show commit``."""
+"""``lakecli rev-parse``: the commit that a ref expression names."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypedDict
 
-from lakecli.base.model import Commit
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli.commands.names_from_file import answer, bytes_of, check_found, iter_questions
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers, fields_of
-from lakecli.cli.out.text import log_lines
-from lakecli.cli.params import AtOp, RefUri, RefUris, ShowMetarangeId, StatOptions
+from lakecli.cli.params import AtOp, RefUris
 from lakecli.cli.parsers import read_ref
-from lakecli.committed.change_counts import ChangeCounts, count_changes
 from lakecli.errors import NotFound, UsageError
 from lakecli.refs.resolve import Resolved
 from lakecli.repository import log as library
@@ -42,18 +39,6 @@ class AskedRefJson(TypedDict):
 
     uri: str
     missing: bool
-
-
-class CommitChangesJson(TypedDict):
-    """A commit, and its changes.
-
-    Attributes:
-        commit: the commit.
-        changes: changes since the first parent, by prefix; the last object is the total.
-    """
-
-    commit: Commit
-    changes: Sequence[ChangeCounts]
 
 
 @answers(ResolvedJson, each=True)
@@ -128,41 +113,3 @@ def _resolve_each(
 
 def _record(uri: LakeUri, resolved: Resolved) -> dict[str, object]:
     return {"uri": str(uri)} | fields_of(resolved)
-
-
-@answers(Commit)
-@answers(CommitChangesJson, option="--stat")
-def show_commit(
-    context: Context,
-    ref: RefUri,
-    *,
-    show_meta_range_id: ShowMetarangeId = False,
-    at_op: AtOp = "",
-    stat: StatOptions,
-) -> None:
-    """Show one commit.
-
-    With --stat, it also shows the changes since the first parent: paths and bytes by prefix, as
-    `lakecli diff --stat` counts them.
-
-    Examples:
-        lakecli show commit lakefs://demo/main
-        lakecli show commit --stat lakefs://demo/main
-        lakecli show commit lakefs://demo/v1.0~2 --json
-    """
-    repository = context.synced_repository(ref, at_op=at_op)
-    found = library.show_commit(repository, ref_of(ref))
-    lines = log_lines(found, show_metarange=show_meta_range_id)
-    if not stat.stat:
-        context.out.emit(found, text=lambda: lines)
-        return
-    from lakecli.cli.commands.differences import show_counts
-    from lakecli.repository.diff import diff_commit
-
-    changes = diff_commit(repository, found)
-    if context.out.json:
-        counts = list(count_changes(changes, depth=stat.depth))
-        context.out.emit({"commit": found, "changes": counts})
-        return
-    context.out.say(*lines, "")
-    show_counts(context.out, changes, depth=stat.depth)

@@ -6,18 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict
 
-from lakecli.base.model import Entry
 from lakecli.cli.context import Context
-from lakecli.cli.out.records import EntryJson, FailureJson, pick
-from lakecli.cli.out.text import entry_lines, human_size, quote_path
+from lakecli.cli.out.records import FailureJson, pick
+from lakecli.cli.out.text import human_size, quote_path
 from lakecli.errors import PartialFailure
-from lakecli.repository.reading.addresses import full_address
 from lakecli.repository.transfer.ignore_patterns import LEFT_OUT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakecli.repository.contract import Repository
     from lakecli.repository.transfer.plan import Listed, PathStep, PlanTotals, TransferReport
 
 
@@ -220,28 +217,6 @@ def _plan_record(plan: PlanTotals) -> dict[str, object]:
         record[name] = tally.count
         record[f"{name}_size"] = tally.size
     return record | {"failed": len(plan.failures), "failures": failure_records(plan.failures)}
-
-
-def entry_record(repository: Repository, path: bytes, entry: Entry) -> EntryJson:
-    """Return the JSON record of an object, with the full URI of its bytes."""
-    # Not by `pick`: a listing has one for each object.
-    return {
-        "path": path,
-        "size": entry.size,
-        "checksum": entry.checksum,
-        "modified_at": entry.modified_at,
-        "content_type": entry.content_type,
-        "metadata": entry.metadata,
-        "physical_address": full_address(repository, entry),
-    }
-
-
-def emit_entry(context: Context, repository: Repository, path: bytes, entry: Entry) -> None:
-    """Report one object, with the full URI of its bytes."""
-    context.out.emit(
-        lambda: entry_record(repository, path, entry),
-        text=lambda: entry_lines(path, entry, physical_address=full_address(repository, entry)),
-    )
 
 
 def note_left_out(context: Context, paths: Sequence[bytes]) -> None:

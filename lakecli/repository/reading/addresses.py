@@ -32,7 +32,6 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -71,7 +70,6 @@ def is_outside(address: str) -> bool:
     return "://" in address
 
 
-@dataclass(eq=False)
 class Resolver:
     """Opens the stores that entries' addresses name; threads can share a resolver.
 
@@ -87,15 +85,23 @@ class Resolver:
         compared: see `AddressResolver`.
     """
 
-    _store: ObjectStore
-    _trusting: "Trust | Repository"
-    _open_store: Callable[[str, str], ObjectStore]
-    _find_region: Callable[[str], str]
-    _region: str
-    compared: dict[Any, str] = field(default_factory=dict)
-    _trust: "Trust | None" = None
-    _stores: OrderedDict[str, ObjectStore] = field(default_factory=OrderedDict)
-    _lock: Lock = field(default_factory=Lock)
+    def __init__(
+        self,
+        store: ObjectStore,
+        trusting: "Trust | Repository",
+        open_store: Callable[[str, str], ObjectStore],
+        find_region: Callable[[str], str],
+        region: str,
+    ) -> None:
+        self._store = store
+        self._trusting = trusting
+        self._open_store = open_store
+        self._find_region = find_region
+        self._region = region
+        self.compared: dict[Any, str] = {}
+        self._trust: Trust | None = None
+        self._stores = OrderedDict[str, ObjectStore]()
+        self._lock = Lock()
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.

@@ -48,12 +48,12 @@ class Reader:
     """
 
     def __init__(self, view: View, filling: Fill | None = None) -> None:
-        self._view = view
         self._filling = filling
         # The transaction sees no later writes, so an area that is empty now stays empty.
-        view.tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
+        tokens = tuple(each for each in view.tokens if not area.is_empty(view.txn, each))
+        self._view = view._replace(tokens=tokens)
         self._is_closed = False
-        self.has_changes = bool(view.tokens or view.above)
+        self.has_changes = bool(tokens or view.above)
         # The staging area belongs to one thread at a time; a committed tree never changes.
         self._turn: AbstractContextManager[object] = Lock() if self.has_changes else nullcontext()
         self.commit: Commit = view.commit

@@ -8,11 +8,10 @@ existing names; a workspace that accepts no more writes raises `WorkspaceEnded`.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, Entry, RefKind, StagingToken
 from lakecli.errors import NotFound
@@ -28,8 +27,7 @@ _NEIGHBOURS = 1_000
 """The largest number of objects of a directory, branches or tags searched for a similar name."""
 
 
-@dataclass(eq=False)
-class View:
+class View(NamedTuple):
     """The readable state of a ref; `open_view` and `view_of_branch` create it.
 
     Only one thread may use a view, since it uses a transaction.
@@ -44,7 +42,7 @@ class View:
     commit: Commit
     tokens: tuple[StagingToken, ...]
     name: str
-    above: Mapping[bytes, bytes] = field(default_factory=dict)
+    above: Mapping[bytes, bytes] = MappingProxyType({})
 
     def find(self, path: bytes) -> bytes | None:
         """Return the encoded value at a path, or ``None``."""
