@@ -21,7 +21,7 @@ from lakecli.refs.resolve import Resolved
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
 from lakecli.repository.reading.view import View, check_branch, resolve_ref
-from lakecli.serving.writes import BranchWriter, Client, new_memory
+from lakecli.serving.writes import BranchWriter, Client
 from lakecli.stores.uri import is_local
 
 CATCH_UP: Final = 5.0
@@ -119,7 +119,6 @@ class Served:
         self._names = None if names is None else frozenset(names)
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
-        self._memory = new_memory()
         self._lock = Lock()  # of the attributes below
         self._tidied_at = -TIDY
         self._held: dict[str, _Held] = {}
@@ -316,7 +315,7 @@ class Served:
         if writer is None:
             check_branch(held.opened, branch)
             acting = partial(self._acting, held.opened)
-            made = BranchWriter(acting, branch, elapsed=self._elapsed, memory=self._memory)
+            made = BranchWriter(acting, branch, elapsed=self._elapsed)
             with self._lock:  # another thread may have been faster
                 writer = held.writers.setdefault(branch, made)
                 while len(held.writers) > MOST_WRITERS:

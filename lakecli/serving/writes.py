@@ -9,15 +9,16 @@ made durable together, and the changes of each client are staged in one transact
 The operation log has one operation for all requests that a client sends without a pause of `PAUSE`
 seconds, as long as nothing else is logged in between.
 
-Objects are named by their digest, which is known only when all data has arrived. A directory gets
-the data as a temporary file. A bucket gets a large object in parts, under a key for incoming
-objects; then the bucket itself copies it to its final key (`take_over`). If the process is killed,
-garbage collection deletes incoming objects and aborts unfinished uploads.
+Objects are named by their digest, which is known only when all data has arrived. So the data of a
+larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it. The
+bucket joins an upload in parts under a key for incoming objects, and then copies it to its final
+key (`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
+unfinished uploads.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -27,7 +28,7 @@ from typing import BinaryIO, Final, NamedTuple, cast
 from blake3 import blake3
 
 from lakecli.base.ids import DataDigest
-from lakecli.base.layout import data_key, incoming_key
+from lakecli.base.layout import data_key
 from lakecli.base.uri import check_path
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.contract import Repository
@@ -35,13 +36,11 @@ from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
-from lakecli.repository.transfer.ingest import SENT_AT_ONCE, SMALL, Ingest
-from lakecli.repository.transfer.parallel import Memory
+from lakecli.repository.transfer.ingest import Ingest
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.capabilities import PART_SIZE, clear_temporaries
-from lakecli.stores.contract import ANY, put_content, size_of
+from lakecli.stores.capabilities import clear_temporaries
+from lakecli.stores.contract import put_content, size_of
 from lakecli.stores.streams import PieceReader
-from lakecli.stores.uri import is_local
 
 PAUSE: Final = 10.0
 """Seconds without a request from a client after which its next request is a new operation."""
@@ -54,9 +53,6 @@ MOST_CLIENTS: Final = 64
 
 MOST_TOGETHER: Final = 4_096
 """The maximum number of changes in one transaction; a single request may have more."""
-
-_MEMORY: Final = 8 * SENT_AT_ONCE
-"""The maximum number of bytes in memory of objects that are being sent to buckets."""
 
 
 class Client(NamedTuple):
@@ -107,50 +103,17 @@ class Intake:
         self.is_broken = False
         self._repository = repository
         self._ingest = Ingest(repository.store, repository.guard)
-        self._is_local = is_local(repository.store.uri)
         clear_temporaries(repository.store)
 
-    def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
+    def take(self, source: Iterable[bytes] | bytes) -> Deposited:
         """Store an object in the namespace; only `settle` guarantees that it is durable."""
-        if isinstance(source, bytes):
-            return self._small(source)
-        pieces = iter(source)
-        first: list[bytes] = []
-        size = 0
-        most, large = (SMALL, self._stream) if self._is_local else (PART_SIZE, self._incoming)
-        with nullcontext() if self._is_local else memory.held(SENT_AT_ONCE):
-            for piece in pieces:
-                first.append(piece)
-                size += len(piece)
-                if size > most:
-                    return large(chain(first, pieces))
-            return self._small(b"".join(first))
-
-    def _small(self, data: bytes) -> Deposited:
-        digest = DataDigest(blake3(data).hexdigest())
+        if not isinstance(source, bytes):
+            done = self._ingest.stream(cast("BinaryIO", PieceReader(iter(source))))
+            return Deposited(data_key(done.digest), done.digest, done.size, self)
+        digest = DataDigest(blake3(source).hexdigest())
         address = data_key(digest)
-        is_new = put_content(self._repository.store, address, data)
-        return Deposited(address, digest, len(data), self, is_new=is_new)
-
-    def _stream(self, pieces: Iterator[bytes]) -> Deposited:
-        done = self._ingest.stream(cast("BinaryIO", PieceReader(pieces)))
-        return Deposited(data_key(done.digest), done.digest, done.size, self)
-
-    def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
-        """Upload an object to an incoming key, hash it meanwhile, and copy it to its final key."""
-        store = self._repository.store
-        key = incoming_key(self._repository.lake.runtime.new_id().hex())
-        hasher, size = blake3(), 0
-
-        def hashed() -> Iterator[bytes]:
-            nonlocal size
-            for piece in pieces:
-                hasher.update(piece)
-                size += len(piece)
-                yield piece
-
-        store.put(key, cast("BinaryIO", PieceReader(hashed())), ANY)
-        return self.take_over(key, hasher.hexdigest(), size)
+        is_new = put_content(self._repository.store, address, source)
+        return Deposited(address, digest, len(source), self, is_new=is_new)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
         """Copy an object from an incoming key to the key of its digest; delete the incoming key.
@@ -249,21 +212,14 @@ class BranchWriter:
         acting: returns a handle of the repository for writing that records the given text in the
             operation log.
         elapsed: returns the seconds of a monotonic clock.
-        memory: limits the memory of objects that are being sent to buckets.
     """
 
     def __init__(
-        self,
-        acting: Callable[[str], Repository],
-        branch: str,
-        *,
-        elapsed: Callable[[], float],
-        memory: Memory | None = None,
+        self, acting: Callable[[str], Repository], branch: str, *, elapsed: Callable[[], float]
     ) -> None:
         self.branch = branch
         self._acting = acting
         self._elapsed = elapsed
-        self._memory = memory or new_memory()
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
         self._intake: Intake | None = None
@@ -279,7 +235,7 @@ class BranchWriter:
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        return self._present_intake().take(source, self._memory)
+        return self._present_intake().take(source)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
         """Move an object at an incoming key, such as a finished upload, to the key of its digest.
@@ -404,8 +360,3 @@ def _planned(
         elif value is None and present is not None:
             changed.append((path, TOMBSTONE))
     return [(branch, uploaded_changes(changed))], outcomes
-
-
-def new_memory() -> Memory:
-    """Return a limit on the memory of all objects that are being sent to buckets."""
-    return Memory(_MEMORY)

@@ -139,7 +139,7 @@ def test_objects_of_every_size_come_whole_or_in_pieces(
     assert read(repository, b"x") == data
 
 
-def test_a_large_object_of_a_bucket_goes_to_the_name_of_its_digest(
+def test_a_large_object_of_a_bucket_is_written_once_to_the_name_of_its_digest(
     repository: Repository, seconds: Seconds
 ) -> None:
     store = MemoryStore()
