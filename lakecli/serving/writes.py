@@ -21,7 +21,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
 
@@ -45,14 +44,8 @@ from lakecli.stores.streams import PieceReader
 PAUSE: Final = 10.0
 """Seconds without a request from a client after which its next request is a new operation."""
 
-LONGEST: Final = 3600.0
-"""Seconds after which a client's next request is a new operation even without a pause."""
-
 MOST_CLIENTS: Final = 64
 """The maximum number of clients per branch whose operations can be continued."""
-
-MOST_TOGETHER: Final = 4_096
-"""The maximum number of changes in one transaction; a single request may have more."""
 
 
 class Client(NamedTuple):
@@ -156,13 +149,13 @@ class PathChange(NamedTuple):
             the new encoded entry, `TOMBSTONE` to delete the object, or ``None`` to change nothing.
             If it raises a `LakeError`, this change is not made. It may be called several times, and
             must not block.
-        deposited: the deposited object that the new entry refers to; ``()`` if the entry refers to
-            another object, inside or outside the namespace.
+        deposited: the deposited object that the new entry refers to; ``None`` if the entry refers
+            to another object, inside or outside the namespace.
     """
 
     path: bytes
     decide: Callable[[bytes | None], bytes | None]
-    deposited: Sequence[Deposited] = ()
+    deposited: Deposited | None = None
 
 
 Outcome = bytes | LakeError | None
@@ -178,9 +171,6 @@ class _Request:
     action: str
     outcomes: Future[list[Outcome]] = field(default_factory=Future)
 
-    def deposited(self) -> Iterator[Deposited]:
-        return chain.from_iterable(change.deposited for change in self.changes)
-
 
 @contextmanager
 def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
@@ -191,18 +181,6 @@ def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
         for request in requests:
             if not request.outcomes.done():
                 request.outcomes.set_exception(error)
-
-
-class _Operation:
-    """An operation in the log, which the next request of its client may continue."""
-
-    def __init__(self, stager: Stager, repository: Repository, now: float) -> None:
-        self.stager = stager
-        self.repository = repository
-        self.began = self.last = now
-
-    def continues(self, now: float) -> bool:
-        return now - self.last < PAUSE and now - self.began < LONGEST
 
 
 class BranchWriter:
@@ -219,12 +197,14 @@ class BranchWriter:
     ) -> None:
         self.branch = branch
         self._acting = acting
+        self._repository = acting("")
         self._elapsed = elapsed
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
         self._intake: Intake | None = None
         self._leading = Lock()
-        self._operations: dict[Client, _Operation] = {}
+        self._operations: dict[Client, tuple[Stager, float]] = {}
+        """Of each client, the operation that its next request may continue, and its last time."""
 
     def deposit(self, source: Iterable[bytes] | bytes) -> Deposited:
         """Store the data of an object in the namespace; only `apply` guarantees that it is durable.
@@ -249,7 +229,7 @@ class BranchWriter:
     def _present_intake(self) -> Intake:
         with self._lock:
             if self._intake is None or self._intake.is_broken:
-                self._intake = Intake(self._acting(""))
+                self._intake = Intake(self._repository)
             return self._intake
 
     def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
@@ -266,8 +246,10 @@ class BranchWriter:
         with self._lock:
             self._waiting.append(mine)
         with self._leading:
-            while not mine.outcomes.done():
-                self._make(self._take_waiting())
+            if not mine.outcomes.done():
+                with self._lock:
+                    requests, self._waiting = self._waiting, []
+                self._make(requests)
         return mine.outcomes.result()
 
     def apply_one(self, change: PathChange, *, client: Client, action: str) -> bytes | None:
@@ -277,23 +259,11 @@ class BranchWriter:
             raise outcome
         return outcome
 
-    def _take_waiting(self) -> list[_Request]:
-        """Remove the next requests from the queue, and return them in order of arrival."""
-        with self._lock:
-            count = total = 0
-            for request in self._waiting:
-                total += len(request.changes)
-                if count and total > MOST_TOGETHER:
-                    break
-                count += 1
-            taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        return taken
-
     def _make(self, requests: Sequence[_Request]) -> None:
         """Make the changes of requests; afterwards each has its outcomes or an error."""
         by_intake: dict[Intake, list[tuple[_Request, Deposited]]] = {}
         for request in requests:
-            for each in request.deposited():
+            for each in filter(None, (change.deposited for change in request.changes)):
                 by_intake.setdefault(each.intake, []).append((request, each))
         for intake, found in by_intake.items():
             with _passed_to([request for request, _ in found]):
@@ -308,19 +278,17 @@ class BranchWriter:
 
     def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
         now = self._elapsed()
-        operation = self._operations.pop(client, None)
-        if operation is None or not operation.continues(now):
-            repository = self._acting(client.command(requests[0].action))
-            operation = _Operation(Stager(repository, self.branch), repository, now)
+        stager, last = self._operations.pop(client, (None, 0.0))
+        if stager is None or now - last >= PAUSE:
+            stager = Stager(self._acting(client.command(requests[0].action)), self.branch)
         else:
-            check_early(operation.repository, self.branch)
+            check_early(self._repository, self.branch)
         paths = sorted({each.path for request in requests for each in request.changes})
-        plan = partial(_planned, operation.repository, self.branch, requests)
-        outcomes = operation.stager.write_planned(self.branch, paths, plan, kind=client.surface)
+        plan = partial(_planned, self._repository, self.branch, requests)
+        outcomes = stager.write_planned(self.branch, paths, plan, kind=client.surface)
         for request, own in zip(requests, outcomes, strict=True):
             request.outcomes.set_result(own)
-        operation.last = now
-        self._operations[client] = operation  # moved to the end, so that the oldest is first
+        self._operations[client] = stager, now  # moved to the end, so that the oldest is first
         while len(self._operations) > MOST_CLIENTS:
             del self._operations[next(iter(self._operations))]
 
@@ -343,7 +311,7 @@ def _planned(
                 check_path(path)
                 before[path] = after[path] = view.find(path)
             value = change.decide(after[path])
-            if value and value != after[path] and not change.deposited:
+            if value and value != after[path] and change.deposited is None:
                 claim_values(repository, [(path, value)])
         except LakeError as error:
             return error

@@ -101,7 +101,7 @@ def stage(to: Served, name: str, path: bytes, data: bytes = b"x") -> None:
     found = writer.deposit(data)
     value = encode_entry(Entry(found.address, found.size, found.digest, to.lake.runtime.now()))
     (outcome,) = writer.apply(
-        [PathChange(path, lambda _: value, (found,))], client=CLIENT, action="UploadObject"
+        [PathChange(path, lambda _: value, found)], client=CLIENT, action="UploadObject"
     )
     assert outcome == value
 

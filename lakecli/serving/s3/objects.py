@@ -263,7 +263,7 @@ def check_early(call: Call) -> None:
             check_conditions(call.headers, view.find(path))
 
 
-def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry:
+def stage(call: Call, entry: Entry, action: str, deposited: Deposited | None = None) -> Entry:
     """Stage an entry if the conditions of the request hold, and return it; needs a thread."""
     value = encode_entry(entry)
 
