@@ -8,7 +8,7 @@ time, so that their duration reveals nothing about a secret.
 import base64
 import binascii
 from hmac import compare_digest
-from secrets import token_bytes, token_hex, token_urlsafe
+from secrets import token_hex, token_urlsafe
 from threading import Lock
 from typing import Final
 
@@ -27,14 +27,11 @@ class EndpointAccess:
     Attributes:
         access_key: the public half of the key pair.
         secret: the secret half of the key pair.
-        signing: the random key that signs the continuation tokens of listings; each start of the
-            endpoint makes a new key.
     """
 
     def __init__(self, access_key: str, secret: str) -> None:
         self.access_key = access_key
         self.secret = secret
-        self.signing = token_bytes(32)
         self._lock = Lock()
         self._token = ""
         self._sessions: list[str] = []

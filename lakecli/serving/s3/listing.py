@@ -6,15 +6,12 @@ even if it has no objects; otherwise the objects of each ref are listed. Commits
 expressions are listed only if the prefix names them.
 
 A page seeks to its first name, so its cost does not depend on the pages before it. The continuation
-token contains the position where the next page begins. A MAC, whose secret key is new in each run,
-ties the token to the bucket, prefix and delimiter of the listing.
+token is the last name of the page before, in base64.
 """
 
 import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
-from hmac import compare_digest, digest
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, Self
 
@@ -24,7 +21,7 @@ from lakecli.base.model import Entry
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.serving.s3 import xml
+from lakecli.serving.s3 import checksums, xml
 from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
@@ -33,7 +30,6 @@ MOST: Final = 1000
 """The maximum number of names on a page."""
 
 SLASH: Final = b"/"
-_MAC_SIZE: Final = 16
 _NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = (1 << 31) - 1
 
@@ -90,7 +86,7 @@ def bytes_of(call: Call, parameter: str) -> bytes:
 
 def list_objects(call: Call) -> Response:
     """Answer ListObjects and ListObjectsV2 with one page of objects and common prefixes."""
-    query, secret = call.query, call.context.access.signing
+    query = call.query
     is_second = query.get("list-type") == "2"
     if not is_second and "list-type" in query:
         raise S3Error("InvalidArgument", f"no such list-type: {query['list-type']}")
@@ -99,8 +95,9 @@ def list_objects(call: Call) -> Response:
     if is_second:
         token = query.get("continuation-token")
         start = bytes_of(call, "start-after")
-        listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-        after = start if token is None else position_of(secret, listing, token)
+        after = start if token is None else checksums.decoded(token)
+        if token is not None and not after:
+            raise S3Error("InvalidArgument", "The continuation token is malformed.")
         own["StartAfter"] = page.name(start) if start else None
         own["ContinuationToken"] = token
     else:
@@ -114,7 +111,7 @@ def list_objects(call: Call) -> Response:
     last = shown[-1][0] + shown[-1][1].path if len(found) > len(shown) else b""
     if is_second:
         own["KeyCount"] = len(shown)
-        own["NextContinuationToken"] = token_of(secret, listing, last) if last else None
+        own["NextContinuationToken"] = checksums.encoded(last) if last else None
     elif page.delimiter:
         own["NextMarker"] = page.name(last) if last else None
     has_owner = not is_second or query.get("fetch-owner") == "true"
@@ -208,41 +205,6 @@ def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator
             after=after,
         ):
             yield own, item
-
-
-def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
-    """Return the token of the next page.
-
-    Args:
-        secret: the secret of this run.
-        listing: the bucket, prefix and delimiter for which the token is valid.
-        position: the last name of the present page.
-    """
-    sealed = _mac_of(secret, listing, position) + position
-    return urlsafe_b64encode(sealed).decode().rstrip("=")
-
-
-def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
-    """Return the position in a continuation token.
-
-    Raises:
-        S3Error: InvalidArgument; the token is from another listing or another run.
-    """
-    try:
-        sealed = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
-    except ValueError:
-        sealed = b""
-    position = sealed[_MAC_SIZE:]
-    if not compare_digest(sealed[:_MAC_SIZE], _mac_of(secret, listing, position)):
-        raise S3Error(
-            "InvalidArgument",
-            "The continuation token is not of this listing, or of an earlier run of the endpoint.",
-        )
-    return position
-
-
-def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
-    return digest(secret, repr((*listing, position)).encode(), "sha256")[:_MAC_SIZE]
 
 
 def most_of(text: str | None, name: str = "max-keys") -> int:
