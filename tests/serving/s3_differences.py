@@ -30,6 +30,7 @@ OURS: Final[Mapping[str, Sequence[str]]] = {
     "an entry has one checksum, BLAKE3; others are verified when they come, and not kept": (
         "the checksum is kept",
     ),
+    "uploads are listed one by one": ("uploads by directories",),
     "the condition is judged as RFC 9110 says": ("If-None-Match with an ETag",),
     "the bucket of the namespace decides about the storage class": (
         "a storage class that is none",

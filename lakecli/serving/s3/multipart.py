@@ -19,7 +19,7 @@ from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
+from lakecli.serving.s3.listing import ListingPage, bytes_of, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
 
 SMALLEST: Final = 5 << 20
@@ -269,31 +269,28 @@ def list_parts(call: Call) -> Response:
 
 
 def list_uploads(call: Call) -> Response:
-    """Answer ListMultipartUploads with one page of uploads and common prefixes."""
+    """Answer ListMultipartUploads with one page of uploads; a delimiter has no effect."""
     call.check_bucket()
-    page = ListingPage.of(call, "max-uploads")
+    page = ListingPage.of(call, "max-uploads")._replace(delimiter=b"")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
     marker = after, after_id or "\uffff"
-    found: dict[tuple[bytes, str], Upload] = {}
-    for each in call.context.own(Uploads).listed(call.bucket):
-        if (each.key, each.id) > marker and each.key.startswith(page.prefix):
-            group = common_prefix(each.key, page)
-            if not group or group != after:
-                found.setdefault((group, "") if group else (each.key, each.id), each)
-    shown = list(found.items())[: page.most]
-    is_truncated = 0 < page.most < len(found)
+    found = [
+        each
+        for each in call.context.own(Uploads).listed(call.bucket)
+        if (each.key, each.id) > marker and each.key.startswith(page.prefix)
+    ]
+    shown = found[: page.most]
+    last = shown[-1] if 0 < page.most < len(found) else None
     uploads = [
         xml.elements(
-            Key=page.name(key),
-            UploadId=upload_id,
+            Key=page.name(each.key),
+            UploadId=each.id,
             Owner=xml.OWNER,
             StorageClass="STANDARD",
-            Initiated=objects.iso_date(upload.started_at),
+            Initiated=objects.iso_date(each.started_at),
         )
-        for (key, upload_id), upload in shown
-        if upload_id
+        for each in shown
     ]
-    groups = [xml.elements(Prefix=page.name(group)) for (group, own), _ in shown if not own]
     return xml_response(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
@@ -301,9 +298,8 @@ def list_uploads(call: Call) -> Response:
         UploadIdMarker=after_id,
         **page.echoed(),
         MaxUploads=page.most,
-        IsTruncated=is_truncated,
-        NextKeyMarker=page.name(shown[-1][0][0]) if is_truncated else None,
-        NextUploadIdMarker=shown[-1][0][1] if is_truncated else None,
+        IsTruncated=last is not None,
+        NextKeyMarker=page.name(last.key) if last else None,
+        NextUploadIdMarker=last.id if last else None,
         Upload=uploads,
-        CommonPrefixes=groups,
     )
