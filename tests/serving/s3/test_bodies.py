@@ -38,7 +38,7 @@ FORMS = (UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER)
 
 def signed_for(payload: str) -> Signed:
     return Signed(
-        "LAKE", payload, "5eed" * 16, b"key", "20240229/r/s3/aws4_request", "20240229T120000Z",
+        payload, "5eed" * 16, b"key", "20240229/r/s3/aws4_request", "20240229T120000Z",
     )  # fmt: skip
 
 
