@@ -144,8 +144,7 @@ class Call:
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
         pieces, received = self._pieces(), []
-        announced = self.body_size
-        if announced is not None and announced <= PIECE:
+        if self.body_size <= PIECE:
             size = 0
             async for piece in pieces:
                 received.append(piece)
@@ -173,8 +172,8 @@ class Call:
         yield b"".join(gathered)
 
     @property
-    def body_size(self) -> int | None:
-        """The number of decoded bytes that the client announces, or ``None``."""
+    def body_size(self) -> int:
+        """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
     def whole(self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False) -> bytes:
@@ -190,8 +189,6 @@ class Call:
         Args:
             also: checksum algorithms to compute even if the client sends no such checksum.
         """
-        if self.body_size is None:
-            raise S3Error("MissingContentLength", "the size of the body is missing")
         if self.body_size <= PIECE:
             return self.whole(PIECE, also=also)
         return self._decoded(Body(self.signed, self.headers, limit=LARGEST_BODY, also=also))

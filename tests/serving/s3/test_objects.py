@@ -4,6 +4,7 @@ from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +18,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.serving.context import Options
 from lakecli.serving.s3 import call, objects
+from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import ANY
@@ -48,7 +50,8 @@ def test_a_body_of_unknown_size_is_refused_before_it_is_read(
             yield piece
 
     monkeypatch.setattr(call.Call, "_pieces", counted)
-    monkeypatch.setattr(call.Call, "body_size", None)
+    missing = Mock(side_effect=S3Error("MissingContentLength", ""))
+    monkeypatch.setattr(call, "announced_size", missing)
     assert site("PUT", "main/a", b"x" * 100_000).code == "MissingContentLength"
     assert read == []
 
