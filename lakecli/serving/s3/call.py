@@ -5,15 +5,14 @@ body is collected first; a larger one is passed to the thread piece by piece.
 """
 
 import os
-from asyncio import timeout
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import Final, Self
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lakecli.errors import NotFound, UsageError
@@ -35,12 +34,6 @@ Up to three pieces are in memory.
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
 
-DRAINED: Final = 8 << 20
-"""The maximum number of bytes to read and drop of a body before its error is sent."""
-
-DRAIN_TIME: Final = 2.0
-"""Seconds to wait for the rest of a body before the error is sent anyway."""
-
 
 def xml_response(root: str, /, **named: str | int | list[Markup] | None) -> Response:
     """Return a response with an XML document whose root has the named elements."""
@@ -59,7 +52,6 @@ class Call:
         headers: the headers by lower-case names.
         received: the body as it is sent, in pieces.
         sums: the checksums of the body, see `Body.sums`.
-        has_read: whether reading the body has begun.
     """
 
     request: Request
@@ -71,7 +63,6 @@ class Call:
     headers: Mapping[str, str]
     received: Iterable[bytes] = ()
     sums: Mapping[str, str] = field(default_factory=dict)
-    has_read: bool = False
 
     @cached_property
     def client(self) -> Client:
@@ -162,7 +153,6 @@ class Call:
         """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
         gathered: list[bytes] = []
         size = 0
-        self.has_read = True
         async for data in self.request.stream():
             gathered.append(data)
             size += len(data)
@@ -196,18 +186,6 @@ class Call:
     def _decoded(self, body: Body) -> Iterator[bytes]:
         yield from body.read(self.received)
         self.sums = body.sums
-
-    async def drain(self) -> None:
-        """Read and drop the rest of the body; many clients send it before they read a response."""
-        if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
-            return
-        left = DRAINED
-        with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # the stream may be consumed
-            async with timeout(DRAIN_TIME):
-                async for data in self.request.stream():
-                    left -= len(data)
-                    if left < 0:
-                        return
 
 
 Operation = Callable[[Call], Response]

@@ -24,8 +24,6 @@ from lakecli.serving.s3.call import Call, Operation, xml_response
 from lakecli.serving.s3.errors import NOT_MODIFIED, S3Error, of_lake_error
 from lakecli.serving.s3.signature import verify
 
-FAILED: Final = 400
-
 _SUBRESOURCES: Final = frozenset(
     re.findall(
         r"[\w-]+",
@@ -158,8 +156,6 @@ async def handle(request: Request, context: ServingContext) -> Response:
         response = await call.answer(operation, is_slow=operation in _SLOW)
     except LakeError as error:
         response = _error_response(of_lake_error(error), request, call, request_id)
-    if call is not None and response.status_code >= FAILED:
-        await call.drain()
     response.raw_headers.append((b"x-amz-request-id", request_id.encode()))
     return response
 
