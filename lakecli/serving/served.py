@@ -40,9 +40,6 @@ writes to a file are read only when a store is opened.
 LONGEST_VIEW: Final = 120.0
 """Seconds after which the former handle of a reopened namespace is closed; no view lasts longer."""
 
-TIDY: Final = 60.0
-"""Minimum seconds between deletions of expired records; commands delete them at each operation."""
-
 MOST_WRITERS: Final = 256
 """The maximum number of branch writers to keep per repository."""
 
@@ -120,7 +117,6 @@ class Served:
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
         self._lock = Lock()  # of the attributes below
-        self._tidied_at = -TIDY
         self._held: dict[str, _Held] = {}
         self._retired: list[tuple[float, LocalRepository]] = []
         self._known: LruCache[tuple[bytes, str], tuple[int, Resolved]] = LruCache(MOST_RESOLVED)
@@ -226,17 +222,9 @@ class Served:
 
     def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
         """Return a copy of a handle that records `command` in the operation log."""
-        acting = copy(opened)
-        acting.lake = _Lake(self, opened, command)
+        acting, lake = copy(opened), self.lake
+        acting.lake = Lake(lake.home, lake.kv, opened.lake.runtime._replace(command=command))
         return acting
-
-    def is_to_tidy(self) -> bool:
-        """Return whether to delete expired records now; true at most every `TIDY` seconds."""
-        now = self._elapsed()
-        with self._lock:
-            is_due = now - self._tidied_at >= TIDY
-            self._tidied_at = now if is_due else self._tidied_at
-        return is_due
 
     def _tell(self, repository: Repository) -> None:
         """Pass the repository's pending notices to `Opening.notify`.
@@ -335,18 +323,3 @@ class Served:
                 f"{name} is read without a clone, so it is read-only",
                 hint=f"clone it, and serve the clone: `clone {self._namespaces[name]} lakefs://NAME`",
             )
-
-
-class _Lake(Lake):
-    """A lake that records the action of one client in the operation log."""
-
-    def __init__(self, served: Served, opened: LocalRepository, command: str) -> None:
-        lake = opened.lake
-        assert isinstance(lake, Lake)
-        super().__init__(lake.home, lake.kv, lake.runtime._replace(command=command))
-        self._served = served
-
-    def tidy(self, repository: Repository) -> None:
-        """Delete expired records, at most every `TIDY` seconds."""
-        if self._served.is_to_tidy():
-            super().tidy(repository)

@@ -265,19 +265,6 @@ def test_a_namespace_is_served_without_a_clone_and_opened_again_after_a_while(
             bench.served.writer("lake", "main")
 
 
-def test_expired_records_are_deleted_at_most_once_a_minute(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tidied: list[str] = []
-    monkeypatch.setattr(Lake, "tidy", lambda _self, repository: tidied.append(repository.name))
-    for number in range(3):
-        stage(bench.served, "sales", b"%d" % number)
-    assert tidied == ["sales"]
-    bench.elapsed.now += served.TIDY
-    stage(bench.served, "sales", b"later")
-    assert tidied == ["sales"] * 2
-
-
 def test_serving_leaves_no_transaction_open(bench: Bench) -> None:
     with bench.served.view("sales", "main") as view:
         assert view.txn.get(Table.META, b"none") is None
