@@ -10,8 +10,6 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -60,7 +58,6 @@ _TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
-_ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
 _OVERRIDES: Final = ("content-type", *KEPT)
 """Response headers that a client can replace by a query parameter ``response-…``."""
 
@@ -184,23 +181,15 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
 
 def _header_text(text: str) -> str:
     """Return a value of user metadata for a header, RFC 2047-encoded if it is not ASCII."""
-    if not text or (_PRINTABLE.fullmatch(text) and not _ENCODED.match(text)):
+    if not text or _PRINTABLE.fullmatch(text):
         return text
     return f"=?UTF-8?B?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def _metadata_text(text: str) -> str:
-    """Return a value of user metadata from a header, decoded from RFC 2047 or UTF-8."""
-    if _ENCODED.match(text):
-        try:
-            found = str(make_header(decode_header(text)))
-            return found.encode().decode()  # some charsets decode to text that is not Unicode
-        except (HeaderParseError, LookupError, UnicodeError):
-            return text
-    if text.isascii():
-        return text
+    """Return a value of user metadata from a header, which may be UTF-8."""
     try:
-        return text.encode("latin-1").decode("utf-8")
+        return text.encode("latin-1").decode()
     except UnicodeDecodeError:
         return text
 

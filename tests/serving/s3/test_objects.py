@@ -132,24 +132,21 @@ def test_headers_and_metadata_are_kept(site: Site) -> None:
         "x-amz-meta-Key": "a value",
         "x-amz-meta-cache-control": "mine",
         "x-amz-meta-umlaut": "ä",
-        "x-amz-meta-surrogate": "=?UTF-7?Q?+2AA-?=",
+        "x-amz-meta-coded": "=?UTF-8?B?w6Q=?=",
     }
-    site("PUT", "main/a", b"x", {**sent, "x-amz-meta-coded": "=?UTF-8?B?w6Q=?="})
+    site("PUT", "main/a", b"x", sent)
 
     got = site("GET", "main/a").headers
 
     kept = {name.lower(): text for name, text in sent.items()} | {"content-encoding": "gzip"}
-    umlaut = "=?UTF-8?B?w6Q=?="
-    surrogate = "=?UTF-8?B?PT9VVEYtNz9RPysyQUEtPz0=?="  # of the text that was sent
-    kept |= {"x-amz-meta-umlaut": umlaut, "x-amz-meta-coded": umlaut}
-    kept["x-amz-meta-surrogate"] = surrogate
+    kept["x-amz-meta-umlaut"] = "=?UTF-8?B?w6Q=?="
     assert {name: got[name] for name in kept} == kept
     assert entry(site, b"a").metadata == {
         "content-encoding": "gzip", "cache-control": "no-cache", "content-language": "de",
         "content-disposition": 'attachment; filename="x"',
         "expires": "Thu, 01 Dec 2033 16:00:00 GMT",
-        "key": "a value", "X-Amz-Meta-cache-control": "mine", "umlaut": "ä", "coded": "ä",
-        "surrogate": "=?UTF-7?Q?+2AA-?=",
+        "key": "a value", "X-Amz-Meta-cache-control": "mine", "umlaut": "ä",
+        "coded": "=?UTF-8?B?w6Q=?=",
     }  # fmt: skip
 
 
