@@ -123,13 +123,11 @@ def _selected(call: Call, entry: Entry) -> tuple[dict[str, str], tuple[int, int]
     """Return the headers of the response, and the requested range or ``None``."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
-    span = None
-    is_part = "partNumber" in call.query
-    if is_part and call.query["partNumber"] != "1":
+    span = conditions.span_of(call.headers, entry.size)
+    part = call.query.get("partNumber")
+    if part not in {None, "1"}:
         raise S3Error("InvalidRange", "the object has one part only")
-    if "range" in call.headers:
-        span = conditions.span_of(call.headers, entry.size, etag, entry.modified_at)
-    elif is_part and entry.size:
+    if part and span is None and entry.size:
         span = 0, entry.size
     headers = described(entry, etag)
     for name in _OVERRIDES if call.query else ():
