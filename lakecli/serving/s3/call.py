@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from typing import Final, Self
 
 from starlette.requests import Request
@@ -30,6 +29,9 @@ TAKEN: Final = 256 << 10
 
 Up to three pieces are in memory.
 """
+
+MOST_PIECES: Final = 2 * PIECE // TAKEN
+"""The maximum number of these pieces of a body that is collected first, with its chunks' lines."""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
@@ -134,20 +136,17 @@ class Call:
         """
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
-        pieces, received = self._pieces(), []
-        if self.body_size <= PIECE:
-            size = 0
-            async for piece in pieces:
-                received.append(piece)
-                size += len(piece)
-                if size > 2 * PIECE:
-                    break  # very small chunks
-            else:
-                self.received = received
-                return await self.context.in_thread(operation, self, is_slow=is_slow)
-        async with aclosing(ahead(partial(anext, pieces, None))) as rest:
-            self.received = chain(received, pieces_of(rest))
-            return await self.context.in_thread(operation, self, is_slow=True)
+        if self.body_size > PIECE:
+            async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
+                self.received = pieces_of(rest)
+                return await self.context.in_thread(operation, self, is_slow=True)
+        received: list[bytes] = []
+        async for piece in self._pieces():
+            received.append(piece)
+            if len(received) > MOST_PIECES:
+                raise S3Error("EntityTooLarge", "the body has very small chunks")
+        self.received = received
+        return await self.context.in_thread(operation, self, is_slow=is_slow)
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
