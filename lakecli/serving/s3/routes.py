@@ -7,7 +7,7 @@ A bucket is a repository, and the first segment of a key is a ref expression. So
 
 import os
 import re
-from datetime import UTC, datetime
+from functools import partial
 from random import getrandbits
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -36,8 +36,6 @@ _SUBRESOURCES: Final = frozenset(
 )
 """The query parameters that, together with the method, select the operation."""
 
-_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 _GRANTEE: Final = (
     '<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
     f"{xml.OWNER}</Grantee><Permission>FULL_CONTROL</Permission>"
@@ -47,12 +45,10 @@ _GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 def list_buckets(call: Call) -> Response:
     """Answer ListBuckets with the served repositories, ordered by name."""
-    served, prefix = call.context.served, call.query.get("prefix", "")
-    created = {record.name: record.created_at for record in served.lake.repositories()}
     found = [
-        xml.elements(Name=name, CreationDate=objects.iso_date(created.get(name, _UNKNOWN)))
-        for name in served.names()
-        if name.startswith(prefix)
+        xml.elements(Name=record.name, CreationDate=objects.iso_date(record.created_at))
+        for record in call.context.served.records()
+        if record.name.startswith(call.query.get("prefix", ""))
     ]
     buckets = xml.elements(Bucket=found)
     return xml_response("ListAllMyBucketsResult", Owner=xml.OWNER, Buckets=buckets)
@@ -71,16 +67,14 @@ def create_bucket(call: Call) -> Response:
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-def get_location(call: Call) -> Response:
-    """Answer GetBucketLocation with an empty element, which in S3 means the region `REGION`."""
-    call.check_bucket()
-    return xml_response("LocationConstraint")
+def get_nothing(call: Call, root: str) -> Response:
+    """Answer with an empty document.
 
-
-def get_versioning(call: Call) -> Response:
-    """Answer GetBucketVersioning: never enabled, because commits take the place of versions."""
+    For GetBucketLocation it means the region `REGION`; for GetBucketVersioning that versioning was
+    never enabled, because commits take the place of versions.
+    """
     call.check_bucket()
-    return xml_response("VersioningConfiguration")
+    return xml_response(root)
 
 
 def get_acl(call: Call) -> Response:
@@ -102,8 +96,8 @@ _OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_bucket
 _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
     ("HEAD", ""): head_bucket,
     ("PUT", ""): create_bucket,
-    ("GET", "location"): get_location,
-    ("GET", "versioning"): get_versioning,
+    ("GET", "location"): partial(get_nothing, root="LocationConstraint"),
+    ("GET", "versioning"): partial(get_nothing, root="VersioningConfiguration"),
     ("GET", "acl"): get_acl,
     ("GET", ""): listing.list_objects,
     ("GET", "list-type"): listing.list_objects,
