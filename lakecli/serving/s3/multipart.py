@@ -7,7 +7,6 @@ copies a large object in parts, only the object's entry is copied, not its data.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from secrets import token_hex
 from threading import Lock
 from typing import Final
@@ -31,9 +30,6 @@ MOST_UPLOADS: Final = 10_000
 MOST_DONE: Final = 10_000
 """The maximum number of completed uploads to remember, for clients that retry the completion."""
 
-PATIENCE: Final = timedelta(days=7)
-"""How long an upload may get no new part before it counts as abandoned."""
-
 
 class Uploads:
     """The unfinished uploads of an endpoint. Safe to share between threads."""
@@ -45,15 +41,7 @@ class Uploads:
         finalize_here(self, _end_all, self._by_id)
 
     def begin(self, upload: Upload) -> None:
-        """Add an upload; if there are `MOST_UPLOADS`, end the abandoned ones first.
-
-        Raises:
-            S3Error: SlowDown; there are still too many uploads.
-        """
-        if len(self._by_id) >= MOST_UPLOADS:
-            for each in list(self._by_id.values()):
-                if each.changed_at < upload.started_at - PATIENCE:
-                    self.finish(each)
+        """Add an upload; raise `S3Error` SlowDown if there are `MOST_UPLOADS` already."""
         with self._lock:
             if len(self._by_id) >= MOST_UPLOADS:
                 raise S3Error("SlowDown", f"there are {MOST_UPLOADS:,} unfinished uploads")
@@ -149,7 +137,7 @@ def copy_part(call: Call) -> Response:
 
 def complete_upload(call: Call) -> Response:
     """Answer CompleteMultipartUpload; a repeated request gets the same response."""
-    named = xml.read_completion(call.whole(xml.LARGEST_COMPLETION, of_upload=True))
+    named = xml.read_completion(call.whole(xml.LARGEST, of_upload=True))
     uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
