@@ -393,7 +393,7 @@ def delete_object(call: Call) -> Response:
 
 def delete_objects(call: Call) -> Response:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
-    objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST_DELETION))
+    objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST))
     errors = _delete_all(call, objects)
     deleted, failed = [], []
     for at, each in enumerate(objects):

@@ -144,7 +144,7 @@ BOMB = b"""<!DOCTYPE Delete [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]
         b"<Delete>&#1;</Delete>",
         b"<Delete>\x00</Delete>",
         b"<Delete>\xff</Delete>",
-        b"<Delete>" + b"<a>" * 20 + b"</a>" * 20 + b"</Delete>",
+        b"<Delete>" + b"<a>" * 99_000 + b"</a>" * 99_000 + b"</Delete></Delete>",
         b"<Delete>" + b"<a>" * 100_000,
         b"<Delete>" + b"x<a/>" * 100_001 + b"</Delete>",
     ],
