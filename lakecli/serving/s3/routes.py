@@ -143,13 +143,12 @@ Requests with them are refused: if they were ignored, a client would rely on the
 async def handle(request: Request, context: ServingContext) -> Response:
     """Answer an S3 request; an unsigned one gets an error."""
     request_id = f"{getrandbits(64):016X}"
-    call: Call | None = None
     try:
         call = _call_of(request, context)
         operation = _operation_of(call)
         response = await call.answer(operation, is_slow=operation in _SLOW)
     except LakeError as error:
-        response = _error_response(of_lake_error(error), request, call, request_id)
+        response = _error_response(of_lake_error(error), request, request_id)
     response.raw_headers.append((b"x-amz-request-id", request_id.encode()))
     return response
 
@@ -205,15 +204,10 @@ def _operation_of(call: Call) -> Operation:
     return operation
 
 
-def _error_response(
-    error: S3Error, request: Request, call: Call | None, request_id: str
-) -> Response:
-    more: dict[str, str] = {}
-    if call is not None:
-        key = os.fsdecode(call.key)
-        more["Resource"] = f"/{call.bucket}/{key}" if key else f"/{call.bucket}"
-        if error.code == "NoSuchKey" and key:
-            more["Key"] = key
+def _error_response(error: S3Error, request: Request, request_id: str) -> Response:
+    more = {"Resource": os.fsdecode(unquote_to_bytes(request.scope["raw_path"]))}
+    if error.code == "NoSuchKey":
+        more["Key"] = more["Resource"][1:].partition("/")[2]
     document = xml.error_document(error, **more, RequestId=request_id)
     if request.method == "HEAD" or error.status == NOT_MODIFIED:
         return Response(None, error.status, error.headers)
