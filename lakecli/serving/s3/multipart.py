@@ -211,7 +211,7 @@ def _whole_source(parts: Parts) -> objects.CopySource | None:
     for part in parts:
         if first is None or part.source is None or part.start != at:
             return None
-        if (part.source.bucket, part.source.value) != (first.bucket, first.value):
+        if (part.source.bucket, part.source.entry) != (first.bucket, first.entry):
             return None
         at += part.size
     return first if first is not None and at == first.entry.size else None

@@ -85,18 +85,17 @@ def etag_of(entry: Entry) -> str:
     return tag if "-" in tag else f"{tag}-1"
 
 
-def find_entry(call: Call) -> tuple[Repository, Entry]:
-    """Return the repository and the entry that the key of a request names; needs a thread."""
-    repository, value = _found(call, *call.place)
-    return repository, decode_entry(value)
+def find_entry(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, Entry]:
+    """Return the repository and the entry of an object; needs a thread.
 
-
-def _found(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, bytes]:
+    Args:
+        bucket: the name of the repository; ``""`` for the bucket of the request.
+    """
     with call.view(ref, bucket) as view:
         value = view.find(path) if path else None
         if value is None:
             raise S3Error("NoSuchKey", "there is no object with this key")
-        return view.repository, value
+        return view.repository, decode_entry(value)
 
 
 @lru_cache(1 << 12)
@@ -107,7 +106,7 @@ def iso_date(moment: datetime) -> str:
 
 def get_object(call: Call) -> Response:
     """Answer GetObject or HeadObject; a large object is sent while it is read."""
-    repository, entry = find_entry(call)
+    repository, entry = find_entry(call, *call.place)
     headers, span = _selected(call, entry)
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
@@ -234,11 +233,8 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
     Args:
         present: the present encoded entry of the path, or ``None``.
     """
-    if present is None:
-        conditions.check_write(headers, None)
-    else:
-        entry = decode_entry(present)
-        conditions.check_write(headers, etag_of(entry), entry.modified_at)
+    entry = None if present is None else decode_entry(present)
+    conditions.check_write(headers, entry and etag_of(entry), entry and entry.modified_at)
 
 
 def check_early(call: Call) -> None:
@@ -289,21 +285,15 @@ class CopySource(NamedTuple):
     """The object that a request copies.
 
     Attributes:
-        value: the encoded entry of the object.
-        bucket: the name of its repository.
+        bucket: the name of the repository.
         ref: the ref expression that names the tree of the object.
     """
 
     repository: Repository
-    value: bytes
+    entry: Entry
     bucket: str
     ref: str
     path: bytes
-
-    @property
-    def entry(self) -> Entry:
-        """The entry of the object."""
-        return decode_entry(self.value)
 
 
 def source_of(call: Call) -> CopySource:
@@ -320,7 +310,7 @@ def source_of(call: Call) -> CopySource:
         raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
     name = bucket.decode("utf-8", "surrogateescape")
     ref, path = split_key(key)
-    source = CopySource(*_found(call, ref, path, name), name, ref, path)
+    source = CopySource(*find_entry(call, ref, path, name), name, ref, path)
     conditions.check_copy(call.headers, etag_of(source.entry), source.entry.modified_at)
     return source
 
@@ -369,7 +359,7 @@ def _brought(call: Call, source: CopySource) -> Entry:
 
     target = call.context.served.repository(call.bucket)
     across = Across(source.repository, target, 1, NO_PROGRESS)
-    own, ingested = across.bring_one(source.value)
+    own, ingested = across.bring_one(encode_entry(source.entry))
     across.flush([] if ingested is None else [ingested])
     return decode_entry(own)
 
