@@ -79,8 +79,7 @@ class Body:
         self._is_chunked = signed.payload in _CHUNKED
         self._size = announced_size(signed, headers)
         if self._size > limit:
-            text = f"The body is larger than {limit} bytes."
-            raise S3Error("EntityTooLarge", text, MaxSizeAllowed=str(limit))
+            raise S3Error("EntityTooLarge", f"The body is larger than {limit} bytes.")
         self._decoded = 0
         self._sha256 = None if self._is_chunked or signed.payload == UNSIGNED else sha256()
         self._expected = {} if of_upload else checksums.sent(headers)

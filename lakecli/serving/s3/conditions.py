@@ -62,7 +62,7 @@ def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 def _require(failed: str) -> None:
     if failed:
         text = f"The condition {failed} does not hold."
-        raise S3Error("PreconditionFailed", text, Condition=failed)
+        raise S3Error("PreconditionFailed", text)
 
 
 def _failed(
@@ -105,7 +105,7 @@ def span_of(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
 
 def _unsatisfiable(size: int) -> S3Error:
     text, headers = "The requested range is not satisfiable.", {"Content-Range": f"bytes */{size}"}
-    return S3Error("InvalidRange", text, headers, ActualObjectSize=str(size))
+    return S3Error("InvalidRange", text, headers)
 
 
 def copied_span_of(header: str, size: int) -> tuple[int, int]:

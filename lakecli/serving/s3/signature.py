@@ -211,9 +211,7 @@ def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
     ]
     if unsigned:
         raise S3Error(
-            "AccessDenied",
-            "There were headers present in the request which were not signed.",
-            HeadersNotSigned=", ".join(unsigned),
+            "AccessDenied", f"Headers of the request were not signed: {', '.join(unsigned)}"
         )
     return {name: headers[name] for name in names}
 

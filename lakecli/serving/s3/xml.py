@@ -199,7 +199,7 @@ def document(root: str, /, **named: str | int | list[Markup] | None) -> bytes:
 
 def error_document(error: S3Error, **more: str) -> bytes:
     """Return the document of an error, with additional elements."""
-    written = elements(Code=error.code, Message=error.message, **{**error.details, **more})
+    written = elements(Code=error.code, Message=error.message, **more)
     return f"{_START}<Error>{written}</Error>".encode()
 
 

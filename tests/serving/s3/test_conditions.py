@@ -116,7 +116,7 @@ def test_sources_of_copies() -> None:
         with pytest.raises(S3Error) as caught:
             check_copy(headers, TAG, MODIFIED)
         assert caught.value.status == 412
-        assert caught.value.details == {"Condition": next(iter(headers))}
+        assert next(iter(headers)) in caught.value.message
 
 
 def test_dates() -> None:

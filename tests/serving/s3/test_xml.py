@@ -222,8 +222,8 @@ def test_names_that_xml_cannot_contain(path: bytes) -> None:
 
 
 def test_an_error() -> None:
-    error = S3Error("NoSuchKey", "a <b> & \x00\ud800", Key="\uffff")
-    data = error_document(error, Resource="/sales/\x1b", RequestId="id-1")
+    error = S3Error("NoSuchKey", "a <b> & \x00\ud800")
+    data = error_document(error, Resource="/sales/\x1b", Key="\uffff", RequestId="id-1")
     found = fromstring(data)
     assert found.tag == "Error"
     assert {each.tag: each.text for each in found} == {
