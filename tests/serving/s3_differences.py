@@ -26,6 +26,7 @@ OURS: Final[Mapping[str, Sequence[str]]] = {
     "a repository is deleted by lakecli or lakeFS's API, not by programs that know only S3": (
         "a bucket with objects is not deleted",
     ),
+    "commits take the place of versions": ("version null", "a source with version null"),
     "as in lakeFS": ("the type of bytes of unknown type",),
     "an entry has one checksum, BLAKE3; others are verified when they come, and not kept": (
         "the checksum is kept",

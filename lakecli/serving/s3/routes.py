@@ -186,11 +186,7 @@ def _operation_of(call: Call) -> Operation:
         raise S3Error("MethodNotAllowed", f"S3 has no method {method}")
     named = sorted(_SUBRESOURCES.intersection(call.query)) if call.query else []
     if "versionId" in named:
-        if call.query["versionId"] != "null":
-            raise S3Error(
-                "InvalidArgument", "objects have no version IDs: name a commit in place of a branch"
-            )
-        named.remove("versionId")
+        raise S3Error("InvalidArgument", "objects have no version IDs: name a commit as the branch")
     operation = table.get((method, "&".join(named)))
     if operation is None:
         what = f"{method} ?{'&'.join(named)}" if named else method
