@@ -303,7 +303,7 @@ def source_of(call: Call) -> CopySource:
         S3Error: there is no such object, or a condition on it does not hold.
     """
     named, _, query = call.headers["x-amz-copy-source"].partition("?")
-    if query not in {"", "versionId=null"}:
+    if query:
         raise S3Error("InvalidArgument", "objects have no version IDs")
     bucket, slash, key = unquote_to_bytes(named).removeprefix(b"/").partition(b"/")
     if not slash or not bucket:
@@ -401,7 +401,7 @@ def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]
     by_ref: dict[str, dict[int, PathChange]] = {}
     for at, each in enumerate(objects):
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
-        if each.version_id not in {"", "null"}:
+        if each.version_id:
             errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
         elif path:
             headers = {"if-match": each.etag} if each.etag else {}
