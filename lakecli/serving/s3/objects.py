@@ -159,7 +159,6 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
         "accept-ranges": "bytes",
         "content-type": content_type if _PRINTABLE.fullmatch(content_type) else DEFAULT,
     }
-    missing = 0
     for key, text in entry.metadata.items():
         name = key.lower()
         if name in KEPT:
@@ -169,10 +168,6 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
             name = name.removeprefix(_USER)
             if _NAME.fullmatch(name):
                 headers[_USER + name] = _header_text(text)
-            else:
-                missing += 1
-    if missing:
-        headers["x-amz-missing-meta"] = str(missing)
     return headers
 
 
