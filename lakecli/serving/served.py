@@ -80,7 +80,7 @@ class _Held:
         self.opened = opened
         self.fresh_at = self.seen_at = self.opened_at = now
         self.expires = not is_local(opened.record.storage_namespace)
-        self.writers: dict[str, BranchWriter] = {}
+        self.writers: LruCache[str, BranchWriter] = LruCache(MOST_WRITERS)
         self.refreshing = Lock()
         # Create these lazy attributes now, so that copies of the handle share them.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
@@ -305,9 +305,8 @@ class Served:
             acting = partial(self._acting, held.opened)
             made = BranchWriter(acting, branch, elapsed=self._elapsed)
             with self._lock:  # another thread may have been faster
-                writer = held.writers.setdefault(branch, made)
-                while len(held.writers) > MOST_WRITERS:
-                    del held.writers[next(iter(held.writers))]
+                writer = held.writers.get(branch) or made
+                held.writers.put(branch, writer, 1)
         return writer
 
     def check_writable(self, name: str = "") -> None:

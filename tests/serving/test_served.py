@@ -187,7 +187,7 @@ def test_few_writers_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("b1", "b2", "b3"):
         branch.create(bench.lake.repository("sales"), name, source="main")
         bench.served.writer("sales", name)
-    assert [*bench.served._find("sales").writers] == ["b2", "b3"]
+    assert [*bench.served._find("sales").writers._items] == ["b2", "b3"]
 
 
 def test_nothing_is_written_through_a_read_only_endpoint(tmp_path: Path) -> None:

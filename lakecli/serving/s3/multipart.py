@@ -14,6 +14,7 @@ from typing import Final
 from starlette.responses import Response
 
 from lakecli.base.temporary_files import finalize_here
+from lakecli.committed.tree_store import LruCache
 from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.call import Call, xml_response
@@ -35,9 +36,9 @@ class Uploads:
     """The unfinished uploads of an endpoint. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()  # of the attributes below
+        self._lock = Lock()  # of the uploads below
         self._by_id: dict[str, Upload] = {}
-        self._done: dict[tuple[str, str, bytes], str] = {}
+        self._done: LruCache[tuple[str, str, bytes], str] = LruCache(MOST_DONE)
         finalize_here(self, _end_all, self._by_id)
 
     def begin(self, upload: Upload) -> None:
@@ -60,12 +61,10 @@ class Uploads:
 
     def finish(self, upload: Upload, etag: str = "") -> None:
         """Remove an upload; if it was completed, remember the ETag of its object."""
+        if etag:
+            self._done.put((upload.id, upload.bucket, upload.key), etag, 1)
         with self._lock:
             self._by_id.pop(upload.id, None)
-            if etag:
-                self._done[upload.id, upload.bucket, upload.key] = etag
-                if len(self._done) > MOST_DONE:
-                    del self._done[next(iter(self._done))]
         upload.end()
 
     def listed(self, bucket: str) -> list[Upload]:
