@@ -165,26 +165,21 @@ class Call:
         """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
-    def whole(self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False) -> bytes:
-        """Return the decoded body, verified; `Body` describes the parameters."""
-        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        return b"".join(self._decoded(body))
+    def contents(
+        self, limit: int = LARGEST_BODY, *, also: Iterable[str] = (), of_upload: bool = False
+    ) -> Iterator[bytes]:
+        """Yield the decoded pieces of the body; `Body` describes the parameters.
 
-    def contents(self, *, also: Iterable[str] = ()) -> bytes | Iterator[bytes]:
-        """Return the decoded body: whole or, if it is large, as an iterator over its pieces.
-
-        The iterator raises an error at its end if the body does not match its signature.
-
-        Args:
-            also: checksum algorithms to compute even if the client sends no such checksum.
+        Raises:
+            S3Error: raised at the end if the body does not match its signature or a checksum.
         """
-        if self.body_size <= PIECE:
-            return self.whole(PIECE, also=also)
-        return self._decoded(Body(self.signed, self.headers, limit=LARGEST_BODY, also=also))
-
-    def _decoded(self, body: Body) -> Iterator[bytes]:
+        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
         yield from body.read(self.received)
         self.sums = body.sums
+
+    def whole(self, limit: int, *, of_upload: bool = False) -> bytes:
+        """Return the decoded body, verified."""
+        return b"".join(self.contents(limit, of_upload=of_upload))
 
 
 Operation = Callable[[Call], Response]

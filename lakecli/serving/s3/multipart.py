@@ -114,9 +114,8 @@ def create_upload(call: Call) -> Response:
 def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload = _number_of(call), _upload_of(call)
-    body = call.contents(also=upload.algorithms)
     part = UploadPart(number, call.body_size, _new_tag(), call.context.clock())
-    upload.store(part, [body] if isinstance(body, bytes) else body)
+    upload.store(part, call.contents(also=upload.algorithms))
     upload.record(part._replace(checksums=call.sums))
     return objects.received_response(call, part.tag)
 

@@ -257,7 +257,7 @@ def put_object(call: Call) -> Response:
     """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
-    body = call.contents()
+    body = call.whole(PIECE) if call.body_size <= PIECE else call.contents()
     writer = call.writer()
     if not path:  # a directory marker for the branch itself: nothing to store
         if body:
