@@ -31,7 +31,7 @@ Up to three pieces are in memory.
 """
 
 MOST_PIECES: Final = 2 * PIECE // TAKEN
-"""The maximum number of these pieces of a body that is collected first, with its chunks' lines."""
+"""The maximum number of such pieces of a small body, whose chunks add to its size."""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
