@@ -34,6 +34,7 @@ _PAGES: Final = "/-/"
 _SIGNED: Final = ("x-amz-algorithm=", "x-amz-signature=", "awsaccesskeyid=", "x-amz-credential=")
 """Prefixes of query parameters, in lower case, that occur only in URLs with an AWS signature."""
 
+_FAILED: Final = 400
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE: Final = frozenset({"same-origin", "none"})
 
@@ -64,6 +65,9 @@ def make_app(context: ServingContext, *, report: Callable[[BaseException], None]
         except Exception as error:  # noqa: BLE001 - the endpoint goes on
             report(error)
             response = PlainTextResponse("Internal error\n", 500, {"connection": "close"})
+        if response.status_code >= _FAILED and "expect" in request.headers:
+            # The client does not send a body that was not asked for, but its next request.
+            response.headers["connection"] = "close"
         try:
             await response(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - such as damage; the body stays incomplete

@@ -21,7 +21,7 @@ from lakecli.refs.resolve import Resolved
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
 from lakecli.repository.reading.view import View, check_branch, resolve_ref
-from lakecli.serving.writes import BranchWriter, Client, new_memory
+from lakecli.serving.writes import BranchWriter, Client
 from lakecli.stores.uri import is_local
 
 CATCH_UP: Final = 5.0
@@ -39,9 +39,6 @@ writes to a file are read only when a store is opened.
 
 LONGEST_VIEW: Final = 120.0
 """Seconds after which the former handle of a reopened namespace is closed; no view lasts longer."""
-
-TIDY: Final = 60.0
-"""Minimum seconds between deletions of expired records; commands delete them at each operation."""
 
 MOST_WRITERS: Final = 256
 """The maximum number of branch writers to keep per repository."""
@@ -83,7 +80,7 @@ class _Held:
         self.opened = opened
         self.fresh_at = self.seen_at = self.opened_at = now
         self.expires = not is_local(opened.record.storage_namespace)
-        self.writers: dict[str, BranchWriter] = {}
+        self.writers: LruCache[str, BranchWriter] = LruCache(MOST_WRITERS)
         self.refreshing = Lock()
         # Create these lazy attributes now, so that copies of the handle share them.
         _ = opened.store, opened.trees, opened.guard, opened.addresses
@@ -119,9 +116,7 @@ class Served:
         self._names = None if names is None else frozenset(names)
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
-        self._memory = new_memory()
         self._lock = Lock()  # of the attributes below
-        self._tidied_at = -TIDY
         self._held: dict[str, _Held] = {}
         self._retired: list[tuple[float, LocalRepository]] = []
         self._known: LruCache[tuple[bytes, str], tuple[int, Resolved]] = LruCache(MOST_RESOLVED)
@@ -227,17 +222,9 @@ class Served:
 
     def _acting(self, opened: LocalRepository, command: str) -> LocalRepository:
         """Return a copy of a handle that records `command` in the operation log."""
-        acting = copy(opened)
-        acting.lake = _Lake(self, opened, command)
+        acting, lake = copy(opened), self.lake
+        acting.lake = Lake(lake.home, lake.kv, opened.lake.runtime._replace(command=command))
         return acting
-
-    def is_to_tidy(self) -> bool:
-        """Return whether to delete expired records now; true at most every `TIDY` seconds."""
-        now = self._elapsed()
-        with self._lock:
-            is_due = now - self._tidied_at >= TIDY
-            self._tidied_at = now if is_due else self._tidied_at
-        return is_due
 
     def _tell(self, repository: Repository) -> None:
         """Pass the repository's pending notices to `Opening.notify`.
@@ -316,11 +303,10 @@ class Served:
         if writer is None:
             check_branch(held.opened, branch)
             acting = partial(self._acting, held.opened)
-            made = BranchWriter(acting, branch, elapsed=self._elapsed, memory=self._memory)
+            made = BranchWriter(acting, branch, elapsed=self._elapsed)
             with self._lock:  # another thread may have been faster
-                writer = held.writers.setdefault(branch, made)
-                while len(held.writers) > MOST_WRITERS:
-                    del held.writers[next(iter(held.writers))]
+                writer = held.writers.get(branch) or made
+                held.writers.put(branch, writer, 1)
         return writer
 
     def check_writable(self, name: str = "") -> None:
@@ -336,18 +322,3 @@ class Served:
                 f"{name} is read without a clone, so it is read-only",
                 hint=f"clone it, and serve the clone: `clone {self._namespaces[name]} lakefs://NAME`",
             )
-
-
-class _Lake(Lake):
-    """A lake that records the action of one client in the operation log."""
-
-    def __init__(self, served: Served, opened: LocalRepository, command: str) -> None:
-        lake = opened.lake
-        assert isinstance(lake, Lake)
-        super().__init__(lake.home, lake.kv, lake.runtime._replace(command=command))
-        self._served = served
-
-    def tidy(self, repository: Repository) -> None:
-        """Delete expired records, at most every `TIDY` seconds."""
-        if self._served.is_to_tidy():
-            super().tidy(repository)

@@ -9,25 +9,25 @@ made durable together, and the changes of each client are staged in one transact
 The operation log has one operation for all requests that a client sends without a pause of `PAUSE`
 seconds, as long as nothing else is logged in between.
 
-Objects are named by their digest, which is known only when all data has arrived. A directory gets
-the data as a temporary file. A bucket gets a large object in parts, under a key for incoming
-objects; then the bucket itself copies it to its final key (`take_over`). If the process is killed,
-garbage collection deletes incoming objects and aborts unfinished uploads.
+Objects are named by their digest, which is known only when all data has arrived. So the data of a
+larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it. The
+bucket joins an upload in parts under a key for incoming objects, and then copies it to its final
+key (`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
+unfinished uploads.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
 
 from blake3 import blake3
 
 from lakecli.base.ids import DataDigest
-from lakecli.base.layout import data_key, incoming_key
+from lakecli.base.layout import data_key
 from lakecli.base.uri import check_path
 from lakecli.errors import LakeError, Unreachable
 from lakecli.repository.contract import Repository
@@ -35,28 +35,17 @@ from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
-from lakecli.repository.transfer.ingest import SENT_AT_ONCE, SMALL, Ingest
-from lakecli.repository.transfer.parallel import Memory
+from lakecli.repository.transfer.ingest import Ingest
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.capabilities import PART_SIZE, clear_temporaries
-from lakecli.stores.contract import ANY, put_content, size_of
+from lakecli.stores.capabilities import clear_temporaries
+from lakecli.stores.contract import put_content, size_of
 from lakecli.stores.streams import PieceReader
-from lakecli.stores.uri import is_local
 
 PAUSE: Final = 10.0
 """Seconds without a request from a client after which its next request is a new operation."""
 
-LONGEST: Final = 3600.0
-"""Seconds after which a client's next request is a new operation even without a pause."""
-
 MOST_CLIENTS: Final = 64
 """The maximum number of clients per branch whose operations can be continued."""
-
-MOST_TOGETHER: Final = 4_096
-"""The maximum number of changes in one transaction; a single request may have more."""
-
-_MEMORY: Final = 8 * SENT_AT_ONCE
-"""The maximum number of bytes in memory of objects that are being sent to buckets."""
 
 
 class Client(NamedTuple):
@@ -107,50 +96,17 @@ class Intake:
         self.is_broken = False
         self._repository = repository
         self._ingest = Ingest(repository.store, repository.guard)
-        self._is_local = is_local(repository.store.uri)
         clear_temporaries(repository.store)
 
-    def take(self, source: Iterable[bytes] | bytes, memory: Memory) -> Deposited:
+    def take(self, source: Iterable[bytes] | bytes) -> Deposited:
         """Store an object in the namespace; only `settle` guarantees that it is durable."""
-        if isinstance(source, bytes):
-            return self._small(source)
-        pieces = iter(source)
-        first: list[bytes] = []
-        size = 0
-        most, large = (SMALL, self._stream) if self._is_local else (PART_SIZE, self._incoming)
-        with nullcontext() if self._is_local else memory.held(SENT_AT_ONCE):
-            for piece in pieces:
-                first.append(piece)
-                size += len(piece)
-                if size > most:
-                    return large(chain(first, pieces))
-            return self._small(b"".join(first))
-
-    def _small(self, data: bytes) -> Deposited:
-        digest = DataDigest(blake3(data).hexdigest())
+        if not isinstance(source, bytes):
+            done = self._ingest.stream(cast("BinaryIO", PieceReader(iter(source))))
+            return Deposited(data_key(done.digest), done.digest, done.size, self)
+        digest = DataDigest(blake3(source).hexdigest())
         address = data_key(digest)
-        is_new = put_content(self._repository.store, address, data)
-        return Deposited(address, digest, len(data), self, is_new=is_new)
-
-    def _stream(self, pieces: Iterator[bytes]) -> Deposited:
-        done = self._ingest.stream(cast("BinaryIO", PieceReader(pieces)))
-        return Deposited(data_key(done.digest), done.digest, done.size, self)
-
-    def _incoming(self, pieces: Iterator[bytes]) -> Deposited:
-        """Upload an object to an incoming key, hash it meanwhile, and copy it to its final key."""
-        store = self._repository.store
-        key = incoming_key(self._repository.lake.runtime.new_id().hex())
-        hasher, size = blake3(), 0
-
-        def hashed() -> Iterator[bytes]:
-            nonlocal size
-            for piece in pieces:
-                hasher.update(piece)
-                size += len(piece)
-                yield piece
-
-        store.put(key, cast("BinaryIO", PieceReader(hashed())), ANY)
-        return self.take_over(key, hasher.hexdigest(), size)
+        is_new = put_content(self._repository.store, address, source)
+        return Deposited(address, digest, len(source), self, is_new=is_new)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
         """Copy an object from an incoming key to the key of its digest; delete the incoming key.
@@ -193,13 +149,13 @@ class PathChange(NamedTuple):
             the new encoded entry, `TOMBSTONE` to delete the object, or ``None`` to change nothing.
             If it raises a `LakeError`, this change is not made. It may be called several times, and
             must not block.
-        deposited: the deposited object that the new entry refers to; ``()`` if the entry refers to
-            another object, inside or outside the namespace.
+        deposited: the deposited object that the new entry refers to; ``None`` if the entry refers
+            to another object, inside or outside the namespace.
     """
 
     path: bytes
     decide: Callable[[bytes | None], bytes | None]
-    deposited: Sequence[Deposited] = ()
+    deposited: Deposited | None = None
 
 
 Outcome = bytes | LakeError | None
@@ -215,9 +171,6 @@ class _Request:
     action: str
     outcomes: Future[list[Outcome]] = field(default_factory=Future)
 
-    def deposited(self) -> Iterator[Deposited]:
-        return chain.from_iterable(change.deposited for change in self.changes)
-
 
 @contextmanager
 def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
@@ -230,18 +183,6 @@ def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
                 request.outcomes.set_exception(error)
 
 
-class _Operation:
-    """An operation in the log, which the next request of its client may continue."""
-
-    def __init__(self, stager: Stager, repository: Repository, now: float) -> None:
-        self.stager = stager
-        self.repository = repository
-        self.began = self.last = now
-
-    def continues(self, now: float) -> bool:
-        return now - self.last < PAUSE and now - self.began < LONGEST
-
-
 class BranchWriter:
     """Writes to one branch. Safe to share between threads.
 
@@ -249,26 +190,21 @@ class BranchWriter:
         acting: returns a handle of the repository for writing that records the given text in the
             operation log.
         elapsed: returns the seconds of a monotonic clock.
-        memory: limits the memory of objects that are being sent to buckets.
     """
 
     def __init__(
-        self,
-        acting: Callable[[str], Repository],
-        branch: str,
-        *,
-        elapsed: Callable[[], float],
-        memory: Memory | None = None,
+        self, acting: Callable[[str], Repository], branch: str, *, elapsed: Callable[[], float]
     ) -> None:
         self.branch = branch
         self._acting = acting
+        self._repository = acting("")
         self._elapsed = elapsed
-        self._memory = memory or new_memory()
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
         self._intake: Intake | None = None
         self._leading = Lock()
-        self._operations: dict[Client, _Operation] = {}
+        self._operations: dict[Client, tuple[Stager, float]] = {}
+        """Of each client, the operation that its next request may continue, and its last time."""
 
     def deposit(self, source: Iterable[bytes] | bytes) -> Deposited:
         """Store the data of an object in the namespace; only `apply` guarantees that it is durable.
@@ -279,7 +215,7 @@ class BranchWriter:
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        return self._present_intake().take(source, self._memory)
+        return self._present_intake().take(source)
 
     def take_over(self, key: str, digest: str, size: int) -> Deposited:
         """Move an object at an incoming key, such as a finished upload, to the key of its digest.
@@ -293,7 +229,7 @@ class BranchWriter:
     def _present_intake(self) -> Intake:
         with self._lock:
             if self._intake is None or self._intake.is_broken:
-                self._intake = Intake(self._acting(""))
+                self._intake = Intake(self._repository)
             return self._intake
 
     def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
@@ -310,8 +246,10 @@ class BranchWriter:
         with self._lock:
             self._waiting.append(mine)
         with self._leading:
-            while not mine.outcomes.done():
-                self._make(self._take_waiting())
+            if not mine.outcomes.done():
+                with self._lock:
+                    requests, self._waiting = self._waiting, []
+                self._make(requests)
         return mine.outcomes.result()
 
     def apply_one(self, change: PathChange, *, client: Client, action: str) -> bytes | None:
@@ -321,23 +259,11 @@ class BranchWriter:
             raise outcome
         return outcome
 
-    def _take_waiting(self) -> list[_Request]:
-        """Remove the next requests from the queue, and return them in order of arrival."""
-        with self._lock:
-            count = total = 0
-            for request in self._waiting:
-                total += len(request.changes)
-                if count and total > MOST_TOGETHER:
-                    break
-                count += 1
-            taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        return taken
-
     def _make(self, requests: Sequence[_Request]) -> None:
         """Make the changes of requests; afterwards each has its outcomes or an error."""
         by_intake: dict[Intake, list[tuple[_Request, Deposited]]] = {}
         for request in requests:
-            for each in request.deposited():
+            for each in filter(None, (change.deposited for change in request.changes)):
                 by_intake.setdefault(each.intake, []).append((request, each))
         for intake, found in by_intake.items():
             with _passed_to([request for request, _ in found]):
@@ -352,19 +278,17 @@ class BranchWriter:
 
     def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
         now = self._elapsed()
-        operation = self._operations.pop(client, None)
-        if operation is None or not operation.continues(now):
-            repository = self._acting(client.command(requests[0].action))
-            operation = _Operation(Stager(repository, self.branch), repository, now)
+        stager, last = self._operations.pop(client, (None, 0.0))
+        if stager is None or now - last >= PAUSE:
+            stager = Stager(self._acting(client.command(requests[0].action)), self.branch)
         else:
-            check_early(operation.repository, self.branch)
+            check_early(self._repository, self.branch)
         paths = sorted({each.path for request in requests for each in request.changes})
-        plan = partial(_planned, operation.repository, self.branch, requests)
-        outcomes = operation.stager.write_planned(self.branch, paths, plan, kind=client.surface)
+        plan = partial(_planned, self._repository, self.branch, requests)
+        outcomes = stager.write_planned(self.branch, paths, plan, kind=client.surface)
         for request, own in zip(requests, outcomes, strict=True):
             request.outcomes.set_result(own)
-        operation.last = now
-        self._operations[client] = operation  # moved to the end, so that the oldest is first
+        self._operations[client] = stager, now  # moved to the end, so that the oldest is first
         while len(self._operations) > MOST_CLIENTS:
             del self._operations[next(iter(self._operations))]
 
@@ -387,7 +311,7 @@ def _planned(
                 check_path(path)
                 before[path] = after[path] = view.find(path)
             value = change.decide(after[path])
-            if value and value != after[path] and not change.deposited:
+            if value and value != after[path] and change.deposited is None:
                 claim_values(repository, [(path, value)])
         except LakeError as error:
             return error
@@ -404,8 +328,3 @@ def _planned(
         elif value is None and present is not None:
             changed.append((path, TOMBSTONE))
     return [(branch, uploaded_changes(changed))], outcomes
-
-
-def new_memory() -> Memory:
-    """Return a limit on the memory of all objects that are being sent to buckets."""
-    return Memory(_MEMORY)

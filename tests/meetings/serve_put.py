@@ -35,7 +35,7 @@ def serve_put(
     found = writer.deposit(Path(file).read_bytes())
     at = repository.lake.runtime.now()
     value = encode_entry(Entry(found.address, found.size, found.digest, at, "text/plain"))
-    change = PathChange(path.path or b"", lambda _: value, (found,))
+    change = PathChange(path.path or b"", lambda _: value, found)
     (outcome,) = writer.apply([change], client=Client("s3", "test"), action="PutObject")
     if isinstance(outcome, LakeError):
         raise outcome

@@ -26,10 +26,12 @@ OURS: Final[Mapping[str, Sequence[str]]] = {
     "a repository is deleted by lakecli or lakeFS's API, not by programs that know only S3": (
         "a bucket with objects is not deleted",
     ),
+    "commits take the place of versions": ("version null", "a source with version null"),
     "as in lakeFS": ("the type of bytes of unknown type",),
     "an entry has one checksum, BLAKE3; others are verified when they come, and not kept": (
         "the checksum is kept",
     ),
+    "uploads are listed one by one": ("uploads by directories",),
     "the condition is judged as RFC 9110 says": ("If-None-Match with an ETag",),
     "the bucket of the namespace decides about the storage class": (
         "a storage class that is none",

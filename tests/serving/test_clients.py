@@ -105,6 +105,14 @@ def test_boto3(endpoint: Endpoint, s3: Any, tmp_path: Path) -> None:
     assert s3.list_objects_v2(Bucket=bucket, Prefix="main/b/")["KeyCount"] == 0
 
 
+def test_boto3_goes_on_after_a_large_upload_was_refused(endpoint: Endpoint, s3: Any) -> None:
+    bucket = endpoint.to.bucket
+    with pytest.raises(s3.exceptions.NoSuchKey):
+        s3.put_object(Bucket=bucket, Key="none/k", Body=large())
+    s3.put_object(Bucket=bucket, Key="main/e/k", Body=large())
+    assert s3.head_object(Bucket=bucket, Key="main/e/k")["ContentLength"] == LARGE
+
+
 def test_boto3_reads_refs(endpoint: Endpoint, s3: Any) -> None:
     bucket = endpoint.to.bucket
     s3.put_object(Bucket=bucket, Key="main/r/k", Body=b"first")

@@ -101,7 +101,7 @@ def stage(to: Served, name: str, path: bytes, data: bytes = b"x") -> None:
     found = writer.deposit(data)
     value = encode_entry(Entry(found.address, found.size, found.digest, to.lake.runtime.now()))
     (outcome,) = writer.apply(
-        [PathChange(path, lambda _: value, (found,))], client=CLIENT, action="UploadObject"
+        [PathChange(path, lambda _: value, found)], client=CLIENT, action="UploadObject"
     )
     assert outcome == value
 
@@ -187,7 +187,7 @@ def test_few_writers_are_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("b1", "b2", "b3"):
         branch.create(bench.lake.repository("sales"), name, source="main")
         bench.served.writer("sales", name)
-    assert [*bench.served._find("sales").writers] == ["b2", "b3"]
+    assert [*bench.served._find("sales").writers._items] == ["b2", "b3"]
 
 
 def test_nothing_is_written_through_a_read_only_endpoint(tmp_path: Path) -> None:
@@ -263,19 +263,6 @@ def test_a_namespace_is_served_without_a_clone_and_opened_again_after_a_while(
         assert paths(bench.served, "lake", "main") == [b"a"]
         with pytest.raises(Refused, match="without a clone"):
             bench.served.writer("lake", "main")
-
-
-def test_expired_records_are_deleted_at_most_once_a_minute(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tidied: list[str] = []
-    monkeypatch.setattr(Lake, "tidy", lambda _self, repository: tidied.append(repository.name))
-    for number in range(3):
-        stage(bench.served, "sales", b"%d" % number)
-    assert tidied == ["sales"]
-    bench.elapsed.now += served.TIDY
-    stage(bench.served, "sales", b"later")
-    assert tidied == ["sales"] * 2
 
 
 def test_serving_leaves_no_transaction_open(bench: Bench) -> None:

@@ -91,7 +91,7 @@ def put(
         return entry_of(deposited, repository)
 
     (outcome,) = writer.apply(
-        [PathChange(path, decide, (deposited,))], client=client, action="PutObject"
+        [PathChange(path, decide, deposited)], client=client, action="PutObject"
     )
     return outcome
 
@@ -131,7 +131,7 @@ def test_objects_of_every_size_come_whole_or_in_pieces(
     deposited = writer.deposit(data if is_whole else pieces)
     assert deposited.size == size
     (outcome,) = writer.apply(
-        [PathChange(b"x", lambda _: entry_of(deposited, repository), (deposited,))],
+        [PathChange(b"x", lambda _: entry_of(deposited, repository), deposited)],
         client=AWS,
         action="PutObject",
     )
@@ -139,7 +139,7 @@ def test_objects_of_every_size_come_whole_or_in_pieces(
     assert read(repository, b"x") == data
 
 
-def test_a_large_object_of_a_bucket_goes_to_the_name_of_its_digest(
+def test_a_large_object_of_a_bucket_is_written_once_to_the_name_of_its_digest(
     repository: Repository, seconds: Seconds
 ) -> None:
     store = MemoryStore()
@@ -192,9 +192,9 @@ def test_a_condition_that_fails_fails_alone(writer: BranchWriter, repository: Re
 
     first, second, third, fourth = writer.apply(
         [
-            PathChange(b"a", lambda _: entry_of(new, repository), (new,)),
-            PathChange(b"b", refuse, (new,)),
-            PathChange(b"", lambda _: entry_of(new, repository), (new,)),
+            PathChange(b"a", lambda _: entry_of(new, repository), new),
+            PathChange(b"b", refuse, new),
+            PathChange(b"", lambda _: entry_of(new, repository), new),
             PathChange(b"c", lambda _: None),
         ],
         client=AWS,
@@ -222,7 +222,7 @@ def test_changes_of_one_path_see_each_other(writer: BranchWriter, repository: Re
 
     outcomes = writer.apply(
         [
-            PathChange(b"a", note(value), (data,)),
+            PathChange(b"a", note(value), data),
             PathChange(b"a", note(TOMBSTONE)),
             PathChange(b"a", note(None)),
         ],
@@ -304,19 +304,6 @@ def test_what_waits_is_made_together(
     assert commands(repository) == ["s3: PutObject by aws-cli"]
 
 
-def test_no_group_is_without_limit(
-    writer: BranchWriter, repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writes, "MOST_TOGETHER", 3)
-    change = PathChange(b"x", lambda _: None)
-    for count in (2, 2, 5, 1):
-        writer._waiting.append(writes._Request([change] * count, AWS, "x"))
-    sizes = []
-    while taken := writer._take_waiting():
-        sizes.append([len(each.changes) for each in taken])
-    assert sizes == [[2], [2], [5], [1]]
-
-
 def test_requests_without_a_pause_are_one_operation(
     writer: BranchWriter, repository: Repository, seconds: Seconds
 ) -> None:
@@ -331,18 +318,6 @@ def test_requests_without_a_pause_are_one_operation(
     assert paths(repository) == [b"0", b"1", b"2"]
     undo.undo(repository)
     assert paths(repository) == []
-
-
-def test_no_operation_grows_for_ever(
-    writer: BranchWriter, repository: Repository, seconds: Seconds
-) -> None:
-    for number in range(int(writes.LONGEST // 9) + 2):
-        if number % 40 == 0:
-            put(writer, repository, b"%d" % number, b"x")
-        else:
-            writer._operations[AWS].last = seconds.now
-        seconds.now += 9
-    assert len(commands(repository)) == 2
 
 
 def test_each_client_has_its_own_operation_in_the_order_of_the_writes(
@@ -382,7 +357,7 @@ def test_an_object_that_may_be_lost_is_not_staged(
 
     def apply(deposited: Deposited) -> None:
         writer.apply(
-            [PathChange(b"a", lambda _: entry_of(deposited, repository), (deposited,))],
+            [PathChange(b"a", lambda _: entry_of(deposited, repository), deposited)],
             client=AWS,
             action="PutObject",
         )

@@ -202,7 +202,7 @@ class ApiCall:
             decide: returns the new value of the path from the present one.
             deposited: the stored data that the new entry refers to.
         """
-        change = PathChange(path, decide, deposited)
+        change = PathChange(path, decide, *deposited)
         value = self.writer.apply_one(change, client=self.client, action=self.action)
         assert value is not None
         return decode_entry(value)

@@ -27,7 +27,7 @@ from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import SIGNED_CHUNKS, SIGNED_TRAILER, UNSIGNED_TRAILER, Signed
 from lakecli.stores.s3.signing import UNSIGNED
-from lakecli.stores.streams import PieceStream
+from lakecli.stores.streams import PieceReader
 
 _CHUNKED: Final = frozenset({UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
 _SIGNED: Final = frozenset({SIGNED_CHUNKS, SIGNED_TRAILER})
@@ -44,17 +44,6 @@ _TRAILER: Final = re.compile(r"([A-Za-z0-9-]+)[ \t]*:[ \t]*([!-~]*)[ \t]*", re.A
 _TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 _NOTHING: Final = sha256().hexdigest()
 _MD5: Final = "md5"
-
-
-class _Received(PieceStream):
-    """A chunked body, as it is sent."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = filter(None, pieces)
-
-    def next_piece(self) -> bytes:
-        """Return the next piece; ``b""`` at the end."""
-        return next(self._pieces, b"")
 
 
 class Body:
@@ -87,15 +76,11 @@ class Body:
     ) -> None:
         self.sums: dict[str, str] = {}
         self._signed = signed
-        self._limit = limit
         self._is_chunked = signed.payload in _CHUNKED
-        self._sent_size = _number(headers, "content-length")
         self._size = announced_size(signed, headers)
-        if self._size is None and self._is_chunked:
-            raise S3Error("MissingContentLength", "x-amz-decoded-content-length is missing.")
-        if self._size is not None and self._size > limit:
-            raise _too_large(limit)
-        self._taken = self._decoded = 0
+        if self._size > limit:
+            raise S3Error("EntityTooLarge", f"The body is larger than {limit} bytes.")
+        self._decoded = 0
         self._sha256 = None if self._is_chunked or signed.payload == UNSIGNED else sha256()
         self._expected = {} if of_upload else checksums.sent(headers)
         self._announced = _announced_by(headers) if self._is_chunked else frozenset()
@@ -116,17 +101,14 @@ class Body:
             S3Error: BadDigest, XAmzContentSHA256Mismatch, SignatureDoesNotMatch, IncompleteBody,
                 EntityTooLarge, MalformedTrailerError and others.
         """
-        counted = self._counted(received)
         lines: list[bytes] = []
         if self._is_chunked:
-            reader = BufferedReader(_Received(counted))
+            reader = BufferedReader(PieceReader(iter(received)))
             yield from self._chunks(reader)
             lines += islice(iter(partial(_line_of, reader), b""), _MOST_LINES + 1)
         else:
-            yield from map(self._take, counted)
-        if self._sent_size is not None and self._taken != self._sent_size:
-            raise _incomplete("fewer or more bytes were sent than Content-Length says")
-        if self._size is not None and self._decoded != self._size:
+            yield from map(self._take, received)
+        if self._decoded != self._size:
             raise _incomplete("fewer bytes were sent than announced")
         if self._sha256 is not None and self._sha256.hexdigest() != self._signed.payload:
             raise S3Error(
@@ -142,24 +124,17 @@ class Body:
                 raise S3Error("BadDigest", f"The {name.upper()} is not the one of the body.")
         self.sums.pop(_MD5, None)
 
-    def _counted(self, received: Iterable[bytes]) -> Iterator[bytes]:
-        for data in received:
-            self._taken += len(data)
-            yield data
-
     def _take(self, data: bytes) -> bytes:
         """Count, hash and return decoded bytes."""
         self._decoded += len(data)
-        if self._decoded > self._limit:
-            raise _too_large(self._limit)
-        if self._size is not None and self._decoded > self._size:
+        if self._decoded > self._size:
             raise _incomplete("more bytes were sent than announced")
         for hasher in (self._sha256, *self._hashers.values()):
             if hasher is not None:
                 hasher.update(data)
         return data
 
-    def _chunks(self, received: "BufferedReader[_Received]") -> Iterator[bytes]:
+    def _chunks(self, received: "BufferedReader[PieceReader]") -> Iterator[bytes]:
         """Yield the data of the chunks."""
         size = 1
         while size:
@@ -218,7 +193,7 @@ class Body:
             yield name, checksums.checked(name, trailers[checksums.PREFIX + name])
 
 
-def _line_of(received: "BufferedReader[_Received]") -> bytes:
+def _line_of(received: "BufferedReader[PieceReader]") -> bytes:
     """Return the next line with its line break; at the end of the body, the remaining bytes."""
     line = received.readline(_LONGEST_LINE)
     if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
@@ -226,29 +201,26 @@ def _line_of(received: "BufferedReader[_Received]") -> bytes:
     return line
 
 
-def announced_size(signed: Signed, headers: Mapping[str, str]) -> int | None:
-    """Return the number of decoded bytes that a client announces, or ``None`` if it does not.
+def announced_size(signed: Signed, headers: Mapping[str, str]) -> int:
+    """Return the number of decoded bytes that a client announces.
 
     Raises:
-        S3Error: InvalidArgument; the header is not a number.
+        S3Error: MissingContentLength; or InvalidArgument, if the header is not a number.
     """
     is_chunked = signed.payload in _CHUNKED
-    return _number(headers, "x-amz-decoded-content-length" if is_chunked else "content-length")
+    name = "x-amz-decoded-content-length" if is_chunked else "content-length"
+    text = headers.get(name)
+    if text is None and (is_chunked or "transfer-encoding" in headers):
+        raise S3Error("MissingContentLength", f"The header {name} is missing.")
+    if text is not None and _NUMBER.fullmatch(text) is None:
+        raise S3Error("InvalidArgument", f"The header {name} must be a number of bytes.")
+    return int(text or 0)
 
 
 def stored_encoding(content_encoding: str) -> str:
     """Return the Content-Encoding of the object, which is the request's without ``aws-chunked``."""
     parts = (part.strip() for part in content_encoding.split(","))
     return ", ".join(part for part in parts if part and part.lower() != "aws-chunked")
-
-
-def _number(headers: Mapping[str, str], name: str) -> int | None:
-    text = headers.get(name)
-    if text is None:
-        return None
-    if _NUMBER.fullmatch(text.strip()) is None:
-        raise S3Error("InvalidArgument", f"The header {name} must be a number of bytes.")
-    return int(text)
 
 
 def _md5_of(text: str) -> str:
@@ -266,11 +238,6 @@ def _announced_by(headers: Mapping[str, str]) -> frozenset[str]:
     if not all(name.startswith(checksums.PREFIX) for name in found):
         raise S3Error("InvalidRequest", "The only trailers that are supported are checksums.")
     return frozenset(checksums.named(name.removeprefix(checksums.PREFIX)) for name in found)
-
-
-def _too_large(limit: int) -> S3Error:
-    text = f"The body is larger than {limit} bytes."
-    return S3Error("EntityTooLarge", text, MaxSizeAllowed=str(limit))
 
 
 def _incomplete(problem: str) -> S3Error:

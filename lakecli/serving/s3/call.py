@@ -5,15 +5,13 @@ body is collected first; a larger one is passed to the thread piece by piece.
 """
 
 import os
-from asyncio import timeout
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
 from typing import Final, Self
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lakecli.errors import NotFound, UsageError
@@ -32,14 +30,11 @@ TAKEN: Final = 256 << 10
 Up to three pieces are in memory.
 """
 
+MOST_PIECES: Final = 2 * PIECE // TAKEN
+"""The maximum number of such pieces of a small body, whose chunks add to its size."""
+
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
-
-DRAINED: Final = 8 << 20
-"""The maximum number of bytes to read and drop of a body before its error is sent."""
-
-DRAIN_TIME: Final = 2.0
-"""Seconds to wait for the rest of a body before the error is sent anyway."""
 
 
 def xml_response(root: str, /, **named: str | int | list[Markup] | None) -> Response:
@@ -59,7 +54,6 @@ class Call:
         headers: the headers by lower-case names.
         received: the body as it is sent, in pieces.
         sums: the checksums of the body, see `Body.sums`.
-        has_read: whether reading the body has begun.
     """
 
     request: Request
@@ -71,7 +65,6 @@ class Call:
     headers: Mapping[str, str]
     received: Iterable[bytes] = ()
     sums: Mapping[str, str] = field(default_factory=dict)
-    has_read: bool = False
 
     @cached_property
     def client(self) -> Client:
@@ -143,27 +136,22 @@ class Call:
         """
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
-        pieces, received = self._pieces(), []
-        announced = self.body_size
-        if announced is not None and announced <= PIECE:
-            size = 0
-            async for piece in pieces:
-                received.append(piece)
-                size += len(piece)
-                if size > 2 * PIECE:
-                    break  # very small chunks
-            else:
-                self.received = received
-                return await self.context.in_thread(operation, self, is_slow=is_slow)
-        async with aclosing(ahead(partial(anext, pieces, None))) as rest:
-            self.received = chain(received, pieces_of(rest))
-            return await self.context.in_thread(operation, self, is_slow=True)
+        if self.body_size > PIECE:
+            async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
+                self.received = pieces_of(rest)
+                return await self.context.in_thread(operation, self, is_slow=True)
+        received: list[bytes] = []
+        async for piece in self._pieces():
+            received.append(piece)
+            if len(received) > MOST_PIECES:
+                raise S3Error("EntityTooLarge", "the body has very small chunks")
+        self.received = received
+        return await self.context.in_thread(operation, self, is_slow=is_slow)
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
         gathered: list[bytes] = []
         size = 0
-        self.has_read = True
         async for data in self.request.stream():
             gathered.append(data)
             size += len(data)
@@ -173,44 +161,25 @@ class Call:
         yield b"".join(gathered)
 
     @property
-    def body_size(self) -> int | None:
-        """The number of decoded bytes that the client announces, or ``None``."""
+    def body_size(self) -> int:
+        """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
-    def whole(self, limit: int, *, also: Iterable[str] = (), of_upload: bool = False) -> bytes:
-        """Return the decoded body, verified; `Body` describes the parameters."""
-        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
-        return b"".join(self._decoded(body))
+    def contents(
+        self, limit: int = LARGEST_BODY, *, also: Iterable[str] = (), of_upload: bool = False
+    ) -> Iterator[bytes]:
+        """Yield the decoded pieces of the body; `Body` describes the parameters.
 
-    def contents(self, *, also: Iterable[str] = ()) -> bytes | Iterator[bytes]:
-        """Return the decoded body: whole or, if it is large, as an iterator over its pieces.
-
-        The iterator raises an error at its end if the body does not match its signature.
-
-        Args:
-            also: checksum algorithms to compute even if the client sends no such checksum.
+        Raises:
+            S3Error: raised at the end if the body does not match its signature or a checksum.
         """
-        if self.body_size is None:
-            raise S3Error("MissingContentLength", "the size of the body is missing")
-        if self.body_size <= PIECE:
-            return self.whole(PIECE, also=also)
-        return self._decoded(Body(self.signed, self.headers, limit=LARGEST_BODY, also=also))
-
-    def _decoded(self, body: Body) -> Iterator[bytes]:
+        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
         yield from body.read(self.received)
         self.sums = body.sums
 
-    async def drain(self) -> None:
-        """Read and drop the rest of the body; many clients send it before they read a response."""
-        if not self.has_read and self.headers.get("expect", "").lower() == "100-continue":
-            return
-        left = DRAINED
-        with suppress(ClientDisconnect, TimeoutError, RuntimeError):  # the stream may be consumed
-            async with timeout(DRAIN_TIME):
-                async for data in self.request.stream():
-                    left -= len(data)
-                    if left < 0:
-                        return
+    def whole(self, limit: int, *, of_upload: bool = False) -> bytes:
+        """Return the decoded body, verified."""
+        return b"".join(self.contents(limit, of_upload=of_upload))
 
 
 Operation = Callable[[Call], Response]

@@ -62,7 +62,7 @@ def check_copy(headers: Mapping[str, str], etag: str, modified: datetime) -> Non
 def _require(failed: str) -> None:
     if failed:
         text = f"The condition {failed} does not hold."
-        raise S3Error("PreconditionFailed", text, Condition=failed)
+        raise S3Error("PreconditionFailed", text)
 
 
 def _failed(
@@ -89,33 +89,23 @@ def _whole(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-def span_of(
-    headers: Mapping[str, str], size: int, etag: str, modified: datetime
-) -> tuple[int, int] | None:
+def span_of(headers: Mapping[str, str], size: int) -> tuple[int, int] | None:
     """Return the requested range of an object as (start, end); ``None`` for the whole object.
 
-    ``Range`` is ignored if ``If-Range`` names another version of the object.
+    A request with ``If-Range`` gets the whole object, which a client must expect.
 
     Raises:
         S3Error: InvalidRange (416, with Content-Range).
     """
-    found = part_of(headers.get("range", ""), size)
-    if found is None or not _is_current(headers.get("if-range"), etag, modified):
-        return None
-    if found[0] >= found[1]:
+    found = None if "if-range" in headers else part_of(headers.get("range", ""), size)
+    if found is not None and found[0] >= found[1]:
         raise _unsatisfiable(size)
     return found
 
 
-def _is_current(if_range: str | None, etag: str, modified: datetime) -> bool:
-    if if_range is None:
-        return True
-    return has_tag(if_range, etag) or date_of(if_range) == _whole(modified)
-
-
 def _unsatisfiable(size: int) -> S3Error:
     text, headers = "The requested range is not satisfiable.", {"Content-Range": f"bytes */{size}"}
-    return S3Error("InvalidRange", text, headers, ActualObjectSize=str(size))
+    return S3Error("InvalidRange", text, headers)
 
 
 def copied_span_of(header: str, size: int) -> tuple[int, int]:

@@ -40,17 +40,15 @@ class S3Error(Refused):
         code: one of S3's codes; it determines the status.
         message: one sentence on the cause and, if there is one, the remedy.
         headers: additional headers of the response.
-        details: additional elements of the XML document, by name.
     """
 
     def __init__(
-        self, code: str, message: str, headers: Mapping[str, str] = NO_METADATA, /, **details: str
+        self, code: str, message: str, headers: Mapping[str, str] = NO_METADATA, /
     ) -> None:
         super().__init__(message)
         self.code = code
         self.status = _STATUS.get(code, _USUAL)
         self.headers = headers
-        self.details = details
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

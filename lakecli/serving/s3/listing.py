@@ -2,29 +2,26 @@
 
 A prefix such as ``main/`` lists one ref. A prefix without a slash lists all branches and tags,
 ordered by their names with a trailing slash: with the delimiter ``/`` each ref is a common prefix,
-even if it has no objects; otherwise the objects of each ref are listed. Commits and other ref
-expressions are listed only if the prefix names them.
+even if it has no objects; otherwise the objects of each ref are listed, and a delimiter counts only
+in their paths. Commits and other ref expressions are listed only if the prefix names them.
 
 A page seeks to its first name, so its cost does not depend on the pages before it. The continuation
-token contains the position where the next page begins. A MAC, whose secret key is new in each run,
-ties the token to the bucket, prefix and delimiter of the listing.
+token is the last name of the page before, in base64.
 """
 
 import os
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
-from hmac import compare_digest, digest
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple, Self
 
 from starlette.responses import Response
 
 from lakecli.base.model import Entry
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
-from lakecli.serving.s3 import xml
+from lakecli.serving.s3 import checksums, xml
 from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of, iso_date
@@ -33,12 +30,8 @@ MOST: Final = 1000
 """The maximum number of names on a page."""
 
 SLASH: Final = b"/"
-_MAC_SIZE: Final = 16
 _NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = (1 << 31) - 1
-
-Listed = tuple[bytes, ListedObject | ListedPrefix]
-"""The first part of a name, such as ``main/``, and an item whose path is the rest of the name."""
 
 
 class ListingPage(NamedTuple):
@@ -47,18 +40,16 @@ class ListingPage(NamedTuple):
     Attributes:
         most: the maximum number of names on the page.
         encoding: the encoding of names in the response: ``url`` or ``""``.
-        after: the name after which the page begins; ``b""`` for the first page.
     """
 
     prefix: bytes
     delimiter: bytes
     most: int
     encoding: str
-    after: bytes = b""
 
     @classmethod
     def of(cls, call: Call, most: str) -> Self:
-        """Return the listing parameters of a request, without `after`.
+        """Return the listing parameters of a request.
 
         Args:
             most: the name of the query parameter that limits the number of names.
@@ -90,7 +81,7 @@ def bytes_of(call: Call, parameter: str) -> bytes:
 
 def list_objects(call: Call) -> Response:
     """Answer ListObjects and ListObjectsV2 with one page of objects and common prefixes."""
-    query, secret = call.query, call.context.access.signing
+    query = call.query
     is_second = query.get("list-type") == "2"
     if not is_second and "list-type" in query:
         raise S3Error("InvalidArgument", f"no such list-type: {query['list-type']}")
@@ -99,22 +90,25 @@ def list_objects(call: Call) -> Response:
     if is_second:
         token = query.get("continuation-token")
         start = bytes_of(call, "start-after")
-        listing = (call.bucket, query.get("prefix", ""), query.get("delimiter", ""))
-        after = start if token is None else position_of(secret, listing, token)
+        after = start if token is None else checksums.decoded(token)
+        if token is not None and not after:
+            raise S3Error("InvalidArgument", "The continuation token is malformed.")
         own["StartAfter"] = page.name(start) if start else None
         own["ContinuationToken"] = token
     else:
         after = bytes_of(call, "marker")
         own["Marker"] = page.name(after)
-    if not page.most:
-        call.check_bucket()
-    page = page._replace(after=after)
-    found = list(islice(_walk(call, page), page.most + 1)) if page.most else []
+    try:
+        found = list(islice(_walk(call, page, after), page.most + 1))
+    except S3Error as error:
+        if error.code != "NoSuchKey":  # without such a ref, the listing is empty
+            raise
+        found = []
     shown = found[: page.most]
-    last = shown[-1][0] + shown[-1][1].path if len(found) > len(shown) else b""
+    last = shown[-1][0] if shown and len(found) > len(shown) else b""
     if is_second:
         own["KeyCount"] = len(shown)
-        own["NextContinuationToken"] = token_of(secret, listing, last) if last else None
+        own["NextContinuationToken"] = checksums.encoded(last) if last else None
     elif page.delimiter:
         own["NextMarker"] = page.name(last) if last else None
     has_owner = not is_second or query.get("fetch-owner") == "true"
@@ -127,14 +121,12 @@ def list_objects(call: Call) -> Response:
         **own,
         IsTruncated=bool(last),
         Contents=[
-            _described(page.name(before + each.path), decode_entry(each.value), owner)
-            for before, each in shown
-            if isinstance(each, ListedObject)
+            _described(page.name(name), decode_entry(value), owner)
+            for name, value in shown
+            if value is not None
         ],
         CommonPrefixes=[
-            xml.elements(Prefix=page.name(before + each.path))
-            for before, each in shown
-            if isinstance(each, ListedPrefix)
+            xml.elements(Prefix=page.name(name)) for name, value in shown if value is None
         ],
     )
 
@@ -147,40 +139,36 @@ def _described(name: xml.Markup, entry: Entry, owner: xml.Markup) -> xml.Markup:
     )
 
 
-def _walk(call: Call, page: ListingPage) -> Iterator[Listed]:
-    """Yield objects and common prefixes in order, from the first one of the page."""
+def _walk(call: Call, page: ListingPage, after: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield objects and common prefixes after a name, in order.
+
+    Yields:
+        the name, and the encoded entry; ``None`` instead of it for a common prefix.
+    """
     ref, slash, below = page.prefix.partition(SLASH)
-    if slash:
-        try:
-            yield from _of_ref(call, ref, below, page)
-        except S3Error as error:
-            if error.code != "NoSuchKey":  # without such a ref, the listing is empty
-                raise
-        return
-    names = _refs(call, page.prefix)
-    if page.delimiter == SLASH:
-        yield from ((b"", ListedPrefix(name)) for name in names if name > page.after)
-        return
-    cut = b""
-    for name in names:
-        if page.after and name < page.after and not page.after.startswith(name):
+    for before in [ref + SLASH] if slash else _refs(call, ref):
+        is_begun = after.startswith(before)
+        if after > before and not is_begun:
             continue
-        common = common_prefix(name, page)
-        if not common:
-            yield from _of_ref(call, name[:-1], b"", page)
-        elif common != cut and not page.after.startswith(common):
-            # The delimiter is in the name of the ref: an empty ref has no common prefix.
-            with call.view(os.fsdecode(name[:-1])) as view:
-                is_there = next(view.scan(), None) is not None
-            if is_there:
-                cut = common
-                yield b"", ListedPrefix(common)
+        if slash or page.delimiter != SLASH:
+            rest = after[len(before) :] if is_begun else b""
+            yield from _of_ref(call, before, below, page.delimiter, rest)
+        elif not is_begun:
+            yield before, None
 
 
-def common_prefix(name: bytes, page: ListingPage) -> bytes:
-    """Return the common prefix of a name up to the delimiter, or ``b""`` if there is none."""
-    at = name.find(page.delimiter, len(page.prefix)) if page.delimiter else -1
-    return b"" if at < 0 else name[: at + len(page.delimiter)]
+def _of_ref(
+    call: Call, before: bytes, prefix: bytes, delimiter: bytes, after: bytes
+) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield the objects and common prefixes of one ref, whose name and a slash are `before`."""
+    with call.view(os.fsdecode(before[:-1])) as view:
+        for each in list_prefix(
+            lambda start: view.scan(prefix=prefix, start=start),
+            prefix=prefix,
+            delimiter=delimiter,
+            after=after,
+        ):
+            yield before + each.path, each.value if isinstance(each, ListedObject) else None
 
 
 def _refs(call: Call, prefix: bytes) -> list[bytes]:
@@ -190,59 +178,6 @@ def _refs(call: Call, prefix: bytes) -> list[bytes]:
     with repository.lake.kv.read() as txn:
         names = {os.fsencode(name) for _, name, _ in RefStore(txn, repository.key).iter_refs()}
     return sorted(name + SLASH for name in names if name.startswith(prefix))
-
-
-def _of_ref(call: Call, ref: bytes, below: bytes, page: ListingPage) -> Iterator[Listed]:
-    """Yield the objects and common prefixes of one ref, from the first one of the page."""
-    own = ref + SLASH
-    after = b""
-    if page.after.startswith(own):
-        after = page.after[len(own) :]
-    elif page.after > own:
-        return
-    with call.view(os.fsdecode(ref)) as view:
-        for item in list_prefix(
-            lambda start: view.scan(prefix=below, start=start),
-            prefix=below,
-            delimiter=page.delimiter,
-            after=after,
-        ):
-            yield own, item
-
-
-def token_of(secret: bytes, listing: Sequence[str], position: bytes) -> str:
-    """Return the token of the next page.
-
-    Args:
-        secret: the secret of this run.
-        listing: the bucket, prefix and delimiter for which the token is valid.
-        position: the last name of the present page.
-    """
-    sealed = _mac_of(secret, listing, position) + position
-    return urlsafe_b64encode(sealed).decode().rstrip("=")
-
-
-def position_of(secret: bytes, listing: Sequence[str], token: str) -> bytes:
-    """Return the position in a continuation token.
-
-    Raises:
-        S3Error: InvalidArgument; the token is from another listing or another run.
-    """
-    try:
-        sealed = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
-    except ValueError:
-        sealed = b""
-    position = sealed[_MAC_SIZE:]
-    if not compare_digest(sealed[:_MAC_SIZE], _mac_of(secret, listing, position)):
-        raise S3Error(
-            "InvalidArgument",
-            "The continuation token is not of this listing, or of an earlier run of the endpoint.",
-        )
-    return position
-
-
-def _mac_of(secret: bytes, listing: Sequence[str], position: bytes) -> bytes:
-    return digest(secret, repr((*listing, position)).encode(), "sha256")[:_MAC_SIZE]
 
 
 def most_of(text: str | None, name: str = "max-keys") -> int:

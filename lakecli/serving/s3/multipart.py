@@ -7,7 +7,6 @@ copies a large object in parts, only the object's entry is copied, not its data.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from secrets import token_hex
 from threading import Lock
 from typing import Final
@@ -15,11 +14,12 @@ from typing import Final
 from starlette.responses import Response
 
 from lakecli.base.temporary_files import finalize_here
+from lakecli.committed.tree_store import LruCache
 from lakecli.serving.reading import PIECE
 from lakecli.serving.s3 import checksums, conditions, objects, xml
 from lakecli.serving.s3.call import Call, xml_response
 from lakecli.serving.s3.errors import S3Error
-from lakecli.serving.s3.listing import ListingPage, bytes_of, common_prefix, most_of, number_of
+from lakecli.serving.s3.listing import ListingPage, bytes_of, most_of, number_of
 from lakecli.serving.s3.parts import Parts, Upload, UploadPart, new_upload, no_such_upload
 
 SMALLEST: Final = 5 << 20
@@ -31,29 +31,18 @@ MOST_UPLOADS: Final = 10_000
 MOST_DONE: Final = 10_000
 """The maximum number of completed uploads to remember, for clients that retry the completion."""
 
-PATIENCE: Final = timedelta(days=7)
-"""How long an upload may get no new part before it counts as abandoned."""
-
 
 class Uploads:
     """The unfinished uploads of an endpoint. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()  # of the attributes below
+        self._lock = Lock()  # of the uploads below
         self._by_id: dict[str, Upload] = {}
-        self._done: dict[tuple[str, str, bytes], str] = {}
+        self._done: LruCache[tuple[str, str, bytes], str] = LruCache(MOST_DONE)
         finalize_here(self, _end_all, self._by_id)
 
     def begin(self, upload: Upload) -> None:
-        """Add an upload; if there are `MOST_UPLOADS`, end the abandoned ones first.
-
-        Raises:
-            S3Error: SlowDown; there are still too many uploads.
-        """
-        if len(self._by_id) >= MOST_UPLOADS:
-            for each in list(self._by_id.values()):
-                if each.changed_at < upload.started_at - PATIENCE:
-                    self.finish(each)
+        """Add an upload; raise `S3Error` SlowDown if there are `MOST_UPLOADS` already."""
         with self._lock:
             if len(self._by_id) >= MOST_UPLOADS:
                 raise S3Error("SlowDown", f"there are {MOST_UPLOADS:,} unfinished uploads")
@@ -72,12 +61,10 @@ class Uploads:
 
     def finish(self, upload: Upload, etag: str = "") -> None:
         """Remove an upload; if it was completed, remember the ETag of its object."""
+        if etag:
+            self._done.put((upload.id, upload.bucket, upload.key), etag, 1)
         with self._lock:
             self._by_id.pop(upload.id, None)
-            if etag:
-                self._done[upload.id, upload.bucket, upload.key] = etag
-                if len(self._done) > MOST_DONE:
-                    del self._done[next(iter(self._done))]
         upload.end()
 
     def listed(self, bucket: str) -> list[Upload]:
@@ -127,9 +114,8 @@ def create_upload(call: Call) -> Response:
 def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload = _number_of(call), _upload_of(call)
-    body = call.contents(also=upload.algorithms)
-    part = UploadPart(number, call.body_size or 0, _new_tag(), call.context.clock())
-    upload.store(part, [body] if isinstance(body, bytes) else body)
+    part = UploadPart(number, call.body_size, _new_tag(), call.context.clock())
+    upload.store(part, call.contents(also=upload.algorithms))
     upload.record(part._replace(checksums=call.sums))
     return objects.received_response(call, part.tag)
 
@@ -149,7 +135,7 @@ def copy_part(call: Call) -> Response:
 
 def complete_upload(call: Call) -> Response:
     """Answer CompleteMultipartUpload; a repeated request gets the same response."""
-    named = xml.read_completion(call.whole(xml.LARGEST_COMPLETION, of_upload=True))
+    named = xml.read_completion(call.whole(xml.LARGEST, of_upload=True))
     uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
@@ -223,7 +209,7 @@ def _whole_source(parts: Parts) -> objects.CopySource | None:
     for part in parts:
         if first is None or part.source is None or part.start != at:
             return None
-        if (part.source.bucket, part.source.value) != (first.bucket, first.value):
+        if (part.source.bucket, part.source.entry) != (first.bucket, first.entry):
             return None
         at += part.size
     return first if first is not None and at == first.entry.size else None
@@ -269,31 +255,28 @@ def list_parts(call: Call) -> Response:
 
 
 def list_uploads(call: Call) -> Response:
-    """Answer ListMultipartUploads with one page of uploads and common prefixes."""
+    """Answer ListMultipartUploads with one page of uploads; a delimiter has no effect."""
     call.check_bucket()
-    page = ListingPage.of(call, "max-uploads")
+    page = ListingPage.of(call, "max-uploads")._replace(delimiter=b"")
     after, after_id = bytes_of(call, "key-marker"), call.query.get("upload-id-marker", "")
     marker = after, after_id or "\uffff"
-    found: dict[tuple[bytes, str], Upload] = {}
-    for each in call.context.own(Uploads).listed(call.bucket):
-        if (each.key, each.id) > marker and each.key.startswith(page.prefix):
-            group = common_prefix(each.key, page)
-            if not group or group != after:
-                found.setdefault((group, "") if group else (each.key, each.id), each)
-    shown = list(found.items())[: page.most]
-    is_truncated = 0 < page.most < len(found)
+    found = [
+        each
+        for each in call.context.own(Uploads).listed(call.bucket)
+        if (each.key, each.id) > marker and each.key.startswith(page.prefix)
+    ]
+    shown = found[: page.most]
+    last = shown[-1] if 0 < page.most < len(found) else None
     uploads = [
         xml.elements(
-            Key=page.name(key),
-            UploadId=upload_id,
+            Key=page.name(each.key),
+            UploadId=each.id,
             Owner=xml.OWNER,
             StorageClass="STANDARD",
-            Initiated=objects.iso_date(upload.started_at),
+            Initiated=objects.iso_date(each.started_at),
         )
-        for (key, upload_id), upload in shown
-        if upload_id
+        for each in shown
     ]
-    groups = [xml.elements(Prefix=page.name(group)) for (group, own), _ in shown if not own]
     return xml_response(
         "ListMultipartUploadsResult",
         Bucket=call.bucket,
@@ -301,9 +284,8 @@ def list_uploads(call: Call) -> Response:
         UploadIdMarker=after_id,
         **page.echoed(),
         MaxUploads=page.most,
-        IsTruncated=is_truncated,
-        NextKeyMarker=page.name(shown[-1][0][0]) if is_truncated else None,
-        NextUploadIdMarker=shown[-1][0][1] if is_truncated else None,
+        IsTruncated=last is not None,
+        NextKeyMarker=page.name(last.key) if last else None,
+        NextUploadIdMarker=last.id if last else None,
         Upload=uploads,
-        CommonPrefixes=groups,
     )

@@ -10,8 +10,6 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from email.errors import HeaderParseError
-from email.header import decode_header, make_header
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -60,7 +58,6 @@ _TAG: Final = re.compile(r"[!#-%'-;=?-~]{1,256}", re.ASCII)
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[ -~]+", re.ASCII)
-_ENCODED: Final = re.compile(r"=\?[^?]+\?[bBqQ]\?")
 _OVERRIDES: Final = ("content-type", *KEPT)
 """Response headers that a client can replace by a query parameter ``response-…``."""
 
@@ -88,18 +85,17 @@ def etag_of(entry: Entry) -> str:
     return tag if "-" in tag else f"{tag}-1"
 
 
-def find_entry(call: Call) -> tuple[Repository, Entry]:
-    """Return the repository and the entry that the key of a request names; needs a thread."""
-    repository, value = _found(call, *call.place)
-    return repository, decode_entry(value)
+def find_entry(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, Entry]:
+    """Return the repository and the entry of an object; needs a thread.
 
-
-def _found(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, bytes]:
+    Args:
+        bucket: the name of the repository; ``""`` for the bucket of the request.
+    """
     with call.view(ref, bucket) as view:
         value = view.find(path) if path else None
         if value is None:
             raise S3Error("NoSuchKey", "there is no object with this key")
-        return view.repository, value
+        return view.repository, decode_entry(value)
 
 
 @lru_cache(1 << 12)
@@ -110,7 +106,7 @@ def iso_date(moment: datetime) -> str:
 
 def get_object(call: Call) -> Response:
     """Answer GetObject or HeadObject; a large object is sent while it is read."""
-    repository, entry = find_entry(call)
+    repository, entry = find_entry(call, *call.place)
     headers, span = _selected(call, entry)
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
@@ -126,13 +122,11 @@ def _selected(call: Call, entry: Entry) -> tuple[dict[str, str], tuple[int, int]
     """Return the headers of the response, and the requested range or ``None``."""
     etag = etag_of(entry)
     conditions.check_read(call.headers, etag, entry.modified_at)
-    span = None
-    is_part = "partNumber" in call.query
-    if is_part and call.query["partNumber"] != "1":
+    span = conditions.span_of(call.headers, entry.size)
+    part = call.query.get("partNumber")
+    if part not in {None, "1"}:
         raise S3Error("InvalidRange", "the object has one part only")
-    if "range" in call.headers:
-        span = conditions.span_of(call.headers, entry.size, etag, entry.modified_at)
-    elif is_part and entry.size:
+    if part and span is None and entry.size:
         span = 0, entry.size
     headers = described(entry, etag)
     for name in _OVERRIDES if call.query else ():
@@ -165,7 +159,6 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
         "accept-ranges": "bytes",
         "content-type": content_type if _PRINTABLE.fullmatch(content_type) else DEFAULT,
     }
-    missing = 0
     for key, text in entry.metadata.items():
         name = key.lower()
         if name in KEPT:
@@ -175,32 +168,20 @@ def described(entry: Entry, etag: str) -> dict[str, str]:
             name = name.removeprefix(_USER)
             if _NAME.fullmatch(name):
                 headers[_USER + name] = _header_text(text)
-            else:
-                missing += 1
-    if missing:
-        headers["x-amz-missing-meta"] = str(missing)
     return headers
 
 
 def _header_text(text: str) -> str:
     """Return a value of user metadata for a header, RFC 2047-encoded if it is not ASCII."""
-    if not text or (_PRINTABLE.fullmatch(text) and not _ENCODED.match(text)):
+    if not text or _PRINTABLE.fullmatch(text):
         return text
     return f"=?UTF-8?B?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
 def _metadata_text(text: str) -> str:
-    """Return a value of user metadata from a header, decoded from RFC 2047 or UTF-8."""
-    if _ENCODED.match(text):
-        try:
-            found = str(make_header(decode_header(text)))
-            return found.encode().decode()  # some charsets decode to text that is not Unicode
-        except (HeaderParseError, LookupError, UnicodeError):
-            return text
-    if text.isascii():
-        return text
+    """Return a value of user metadata from a header, which may be UTF-8."""
     try:
-        return text.encode("latin-1").decode("utf-8")
+        return text.encode("latin-1").decode()
     except UnicodeDecodeError:
         return text
 
@@ -247,11 +228,8 @@ def check_conditions(headers: Mapping[str, str], present: bytes | None) -> None:
     Args:
         present: the present encoded entry of the path, or ``None``.
     """
-    if present is None:
-        conditions.check_write(headers, None)
-    else:
-        entry = decode_entry(present)
-        conditions.check_write(headers, etag_of(entry), entry.modified_at)
+    entry = None if present is None else decode_entry(present)
+    conditions.check_write(headers, entry and etag_of(entry), entry and entry.modified_at)
 
 
 def check_early(call: Call) -> None:
@@ -263,7 +241,7 @@ def check_early(call: Call) -> None:
             check_conditions(call.headers, view.find(path))
 
 
-def stage(call: Call, entry: Entry, action: str, *deposited: Deposited) -> Entry:
+def stage(call: Call, entry: Entry, action: str, deposited: Deposited | None = None) -> Entry:
     """Stage an entry if the conditions of the request hold, and return it; needs a thread."""
     value = encode_entry(entry)
 
@@ -279,7 +257,7 @@ def put_object(call: Call) -> Response:
     """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
-    body = call.contents()
+    body = call.whole(PIECE) if call.body_size <= PIECE else call.contents()
     writer = call.writer()
     if not path:  # a directory marker for the branch itself: nothing to store
         if body:
@@ -302,21 +280,15 @@ class CopySource(NamedTuple):
     """The object that a request copies.
 
     Attributes:
-        value: the encoded entry of the object.
-        bucket: the name of its repository.
+        bucket: the name of the repository.
         ref: the ref expression that names the tree of the object.
     """
 
     repository: Repository
-    value: bytes
+    entry: Entry
     bucket: str
     ref: str
     path: bytes
-
-    @property
-    def entry(self) -> Entry:
-        """The entry of the object."""
-        return decode_entry(self.value)
 
 
 def source_of(call: Call) -> CopySource:
@@ -326,14 +298,14 @@ def source_of(call: Call) -> CopySource:
         S3Error: there is no such object, or a condition on it does not hold.
     """
     named, _, query = call.headers["x-amz-copy-source"].partition("?")
-    if query not in {"", "versionId=null"}:
+    if query:
         raise S3Error("InvalidArgument", "objects have no version IDs")
     bucket, slash, key = unquote_to_bytes(named).removeprefix(b"/").partition(b"/")
     if not slash or not bucket:
         raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
     name = bucket.decode("utf-8", "surrogateescape")
     ref, path = split_key(key)
-    source = CopySource(*_found(call, ref, path, name), name, ref, path)
+    source = CopySource(*find_entry(call, ref, path, name), name, ref, path)
     conditions.check_copy(call.headers, etag_of(source.entry), source.entry.modified_at)
     return source
 
@@ -382,7 +354,7 @@ def _brought(call: Call, source: CopySource) -> Entry:
 
     target = call.context.served.repository(call.bucket)
     across = Across(source.repository, target, 1, NO_PROGRESS)
-    own, ingested = across.bring_one(source.value)
+    own, ingested = across.bring_one(encode_entry(source.entry))
     across.flush([] if ingested is None else [ingested])
     return decode_entry(own)
 
@@ -406,7 +378,7 @@ def delete_object(call: Call) -> Response:
 
 def delete_objects(call: Call) -> Response:
     """Answer DeleteObjects, with an error for each object that was not deleted."""
-    objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST_DELETION))
+    objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST))
     errors = _delete_all(call, objects)
     deleted, failed = [], []
     for at, each in enumerate(objects):
@@ -424,7 +396,7 @@ def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]
     by_ref: dict[str, dict[int, PathChange]] = {}
     for at, each in enumerate(objects):
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
-        if each.version_id not in {"", "null"}:
+        if each.version_id:
             errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
         elif path:
             headers = {"if-match": each.etag} if each.etag else {}

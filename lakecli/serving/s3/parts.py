@@ -97,7 +97,7 @@ class Upload(ABC):
     def __init__(
         self, call: Call, path: bytes, algorithms: Sequence[str], repository: Repository
     ) -> None:
-        self.started_at = self.changed_at = call.context.clock()
+        self.started_at = call.context.clock()
         self.id = f"{time_ns():016x}{token_hex(8)}"  # so IDs sort by age, as S3 lists uploads
         self.bucket, self.key = call.bucket, call.key
         self.properties = properties_of(call.headers, path)
@@ -147,7 +147,6 @@ class Upload(ABC):
             self._discard()
             raise no_such_upload()
         self.parts[part.number] = part
-        self.changed_at = part.modified_at
         if self._hashing.acquire(blocking=False):
             try:
                 while following := self.parts.get(len(self._tags) + 1):

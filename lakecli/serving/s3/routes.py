@@ -7,7 +7,7 @@ A bucket is a repository, and the first segment of a key is a ref expression. So
 
 import os
 import re
-from datetime import UTC, datetime
+from functools import partial
 from random import getrandbits
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -24,8 +24,6 @@ from lakecli.serving.s3.call import Call, Operation, xml_response
 from lakecli.serving.s3.errors import NOT_MODIFIED, S3Error, of_lake_error
 from lakecli.serving.s3.signature import verify
 
-FAILED: Final = 400
-
 _SUBRESOURCES: Final = frozenset(
     re.findall(
         r"[\w-]+",
@@ -38,8 +36,6 @@ _SUBRESOURCES: Final = frozenset(
 )
 """The query parameters that, together with the method, select the operation."""
 
-_UNKNOWN: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 _GRANTEE: Final = (
     '<Grantee xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="CanonicalUser">'
     f"{xml.OWNER}</Grantee><Permission>FULL_CONTROL</Permission>"
@@ -49,12 +45,10 @@ _GRANTS: Final = xml.elements(Grant=xml.Markup(_GRANTEE))
 
 def list_buckets(call: Call) -> Response:
     """Answer ListBuckets with the served repositories, ordered by name."""
-    served, prefix = call.context.served, call.query.get("prefix", "")
-    created = {record.name: record.created_at for record in served.lake.repositories()}
     found = [
-        xml.elements(Name=name, CreationDate=objects.iso_date(created.get(name, _UNKNOWN)))
-        for name in served.names()
-        if name.startswith(prefix)
+        xml.elements(Name=record.name, CreationDate=objects.iso_date(record.created_at))
+        for record in call.context.served.records()
+        if record.name.startswith(call.query.get("prefix", ""))
     ]
     buckets = xml.elements(Bucket=found)
     return xml_response("ListAllMyBucketsResult", Owner=xml.OWNER, Buckets=buckets)
@@ -73,29 +67,27 @@ def create_bucket(call: Call) -> Response:
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-def get_location(call: Call) -> Response:
-    """Answer GetBucketLocation with an empty element, which in S3 means the region `REGION`."""
-    call.check_bucket()
-    return xml_response("LocationConstraint")
+def get_nothing(call: Call, root: str) -> Response:
+    """Answer with an empty document.
 
-
-def get_versioning(call: Call) -> Response:
-    """Answer GetBucketVersioning: never enabled, because commits take the place of versions."""
+    For GetBucketLocation it means the region `REGION`; for GetBucketVersioning that versioning was
+    never enabled, because commits take the place of versions.
+    """
     call.check_bucket()
-    return xml_response("VersioningConfiguration")
+    return xml_response(root)
 
 
 def get_acl(call: Call) -> Response:
     """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
-        objects.find_entry(call)
+        objects.find_entry(call, *call.place)
     call.check_bucket()
     return xml_response("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
 
 
 def get_object_tagging(call: Call) -> Response:
     """Answer GetObjectTagging with no tags, if the object exists."""
-    objects.find_entry(call)
+    objects.find_entry(call, *call.place)
     return xml_response("Tagging", TagSet="")
 
 
@@ -104,8 +96,8 @@ _OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_bucket
 _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
     ("HEAD", ""): head_bucket,
     ("PUT", ""): create_bucket,
-    ("GET", "location"): get_location,
-    ("GET", "versioning"): get_versioning,
+    ("GET", "location"): partial(get_nothing, root="LocationConstraint"),
+    ("GET", "versioning"): partial(get_nothing, root="VersioningConfiguration"),
     ("GET", "acl"): get_acl,
     ("GET", ""): listing.list_objects,
     ("GET", "list-type"): listing.list_objects,
@@ -151,15 +143,12 @@ Requests with them are refused: if they were ignored, a client would rely on the
 async def handle(request: Request, context: ServingContext) -> Response:
     """Answer an S3 request; an unsigned one gets an error."""
     request_id = f"{getrandbits(64):016X}"
-    call: Call | None = None
     try:
         call = _call_of(request, context)
         operation = _operation_of(call)
         response = await call.answer(operation, is_slow=operation in _SLOW)
     except LakeError as error:
-        response = _error_response(of_lake_error(error), request, call, request_id)
-    if call is not None and response.status_code >= FAILED:
-        await call.drain()
+        response = _error_response(of_lake_error(error), request, request_id)
     response.raw_headers.append((b"x-amz-request-id", request_id.encode()))
     return response
 
@@ -197,11 +186,7 @@ def _operation_of(call: Call) -> Operation:
         raise S3Error("MethodNotAllowed", f"S3 has no method {method}")
     named = sorted(_SUBRESOURCES.intersection(call.query)) if call.query else []
     if "versionId" in named:
-        if call.query["versionId"] != "null":
-            raise S3Error(
-                "InvalidArgument", "objects have no version IDs: name a commit in place of a branch"
-            )
-        named.remove("versionId")
+        raise S3Error("InvalidArgument", "objects have no version IDs: name a commit as the branch")
     operation = table.get((method, "&".join(named)))
     if operation is None:
         what = f"{method} ?{'&'.join(named)}" if named else method
@@ -215,15 +200,10 @@ def _operation_of(call: Call) -> Operation:
     return operation
 
 
-def _error_response(
-    error: S3Error, request: Request, call: Call | None, request_id: str
-) -> Response:
-    more: dict[str, str] = {}
-    if call is not None:
-        key = os.fsdecode(call.key)
-        more["Resource"] = f"/{call.bucket}/{key}" if key else f"/{call.bucket}"
-        if error.code == "NoSuchKey" and key:
-            more["Key"] = key
+def _error_response(error: S3Error, request: Request, request_id: str) -> Response:
+    more = {"Resource": os.fsdecode(unquote_to_bytes(request.scope["raw_path"]))}
+    if error.code == "NoSuchKey":
+        more["Key"] = more["Resource"][1:].partition("/")[2]
     document = xml.error_document(error, **more, RequestId=request_id)
     if request.method == "HEAD" or error.status == NOT_MODIFIED:
         return Response(None, error.status, error.headers)

@@ -1,7 +1,7 @@
 """Reads and writes the XML documents in S3's requests and responses.
 
 Anyone with a presigned URL can send a document. So a document with a DTD is refused before its
-entities are read, and size, depth and number of elements are limited. Elements are matched without
+entities are read, and the size and the number of elements are limited. Elements are matched without
 their namespace, because many clients leave it out.
 """
 
@@ -19,17 +19,16 @@ NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 MOST_DELETED: Final = 1000
 MOST_PARTS: Final = 10_000
-LARGEST_DELETION: Final = 8 << 20
-"""Maximum body of DeleteObjects in bytes: 1,000 keys of 1,024 bytes, as character references."""
+LARGEST: Final = 8 << 20
+"""Maximum size of a document in bytes.
 
-LARGEST_COMPLETION: Final = 8 << 20
-"""Maximum body of CompleteMultipartUpload in bytes: 10,000 parts with all their checksums."""
+There is room for 1,000 keys of 1,024 bytes as character references, and for 10,000 parts with all
+their checksums.
+"""
 
 _START: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_DEEPEST: Final = 8
 _MOST_ELEMENTS: Final = 100_000
 _NUMBER: Final = re.compile("[0-9]{1,9}", re.ASCII)
-_SPECIAL: Final = re.compile("[^ -%'-;=?-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_PLAIN: Final = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENCODED_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.~/-]")
@@ -38,21 +37,19 @@ _PERCENT: Final = [b"%%%02X" % byte for byte in range(256)]
 
 
 class _Builder(TreeBuilder):
-    """Builds elements without namespaces, and refuses documents that are too deep or too large."""
+    """Builds elements without namespaces, and refuses documents that are too large."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._open = self._made = 0
+        self._made = 0
 
     def start(self, tag: str, _: object, /) -> Element:
-        self._open += 1
         self._made += 1
-        if self._open > _DEEPEST or self._made > _MOST_ELEMENTS:
+        if self._made > _MOST_ELEMENTS:
             self.refuse()
         return super().start(tag.rpartition(":")[2], {})
 
     def end(self, tag: str, /) -> Element:
-        self._open -= 1
         return super().end(tag.rpartition(":")[2])
 
     def refuse(self, *_: object) -> None:
@@ -171,9 +168,7 @@ def escaped(text: str) -> Markup:
 
     For names of objects use `name_of`, which refuses such characters.
     """
-    if _SPECIAL.search(text):
-        text = _NOT_IN_XML.sub("\ufffd", escape(text, {"\r": "&#13;"}))
-    return Markup(text)
+    return Markup(_NOT_IN_XML.sub("\ufffd", escape(text, {"\r": "&#13;"})))
 
 
 def elements(**named: str | int | list[Markup] | None) -> Markup:
@@ -204,7 +199,7 @@ def document(root: str, /, **named: str | int | list[Markup] | None) -> bytes:
 
 def error_document(error: S3Error, **more: str) -> bytes:
     """Return the document of an error, with additional elements."""
-    written = elements(Code=error.code, Message=error.message, **{**error.details, **more})
+    written = elements(Code=error.code, Message=error.message, **more)
     return f"{_START}<Error>{written}</Error>".encode()
 
 

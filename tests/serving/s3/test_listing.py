@@ -52,7 +52,7 @@ def model(keys: list[str], prefix: str, delimiter: str, after: str) -> list[str]
     return found
 
 
-@pytest.mark.parametrize("delimiter", ["", "/", "b", "//", "ma"])
+@pytest.mark.parametrize("delimiter", ["", "/", "b", "//"])
 def test_a_listing_has_what_s3_lists(site: Site, delimiter: str) -> None:
     keys = fill(site, NAMES)
     for prefix in ("main/", "main/a", "main/a/", "main/z", "main/none", "ma", ""):
@@ -103,19 +103,18 @@ def test_no_names_and_wrong_parameters(site: Site) -> None:
     for query in wrong:
         assert site("GET", list_type="2", **query).code == "InvalidArgument"
     assert site("GET", list_type="1").code == "InvalidArgument"
-    assert site("GET", list_type="2", continuation_token="x").code == "InvalidArgument"
+    for token in ("", "x", "\u00e9", "=" * 9, "abcde"):
+        assert site("GET", list_type="2", continuation_token=token).code == "InvalidArgument"
     assert site("GET", list_type="2", bucket="none").code == "NoSuchBucket"
     assert site("GET", list_type="2", bucket="none", prefix="main/").code == "NoSuchBucket"
     assert site("GET", list_type="2", bucket="none", max_keys="0").code == "NoSuchBucket"
 
 
-def test_a_token_is_of_one_listing(site: Site) -> None:
+def test_a_token_continues_a_listing(site: Site) -> None:
     fill(site, ["a", "b"])
     token = site("GET", list_type="2", max_keys="1").texts("NextContinuationToken")[0]
 
     assert site("GET", list_type="2", continuation_token=token).texts("Contents/Key") == ["main/b"]
-    other = site("GET", list_type="2", continuation_token=token, prefix="main/")
-    assert other.code == "InvalidArgument"
 
 
 def test_the_root_lists_branches_and_tags(site: Site) -> None:
@@ -132,8 +131,7 @@ def test_the_root_lists_branches_and_tags(site: Site) -> None:
     assert site.keys() == ["dev/x/1", "dev/x/2", "main/x/1", "v1/x/1"]
     assert site.keys(max_keys="1") == site.keys()
     assert site.keys(delimiter="x") == ["dev/x", "main/x", "v1/x"]
-    # A branch without objects has no common prefix within its name.
-    assert site.keys(delimiter="-") == ["dev/x/1", "dev/x/2", "main/x/1", "v1/x/1"]
+    assert site.keys(delimiter="e") == site.keys()  # only a slash counts in names of refs
 
 
 def test_expressions_are_listed_by_their_prefix(site: Site) -> None:

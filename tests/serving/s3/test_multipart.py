@@ -349,9 +349,6 @@ def test_parts_and_uploads_are_listed(site: Site) -> None:
             "upload_id_marker": page.texts("NextUploadIdMarker")[0],
         }
     assert found == everything.texts("Upload/UploadId")
-    grouped = site("GET", uploads="", prefix="main/", delimiter="/")
-    assert grouped.texts("CommonPrefixes/Prefix") == ["main/b/"]
-    assert grouped.texts("Upload/Key") == ["main/a", "main/a"]
     assert site("GET", uploads="", key_marker="main/a").texts("Upload/Key") == ordered[2:]
 
 
@@ -450,7 +447,5 @@ def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPa
     first, _ = Uploading(site), Uploading(site)
 
     assert site("POST", "main/a", uploads="").code == "SlowDown"
-    (oldest,) = [each for each in site.context.own(Uploads).listed("demo") if each.id == first.id]
-    oldest.changed_at -= multipart.PATIENCE * 2
+    first.abort()
     assert Uploading(site).id
-    assert first.send(1, b"x").code == "NoSuchUpload"

@@ -4,6 +4,7 @@ from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -17,6 +18,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import stage_entry
 from lakecli.serving.context import Options
 from lakecli.serving.s3 import call, objects
+from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import etag_of
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import ANY
@@ -48,7 +50,8 @@ def test_a_body_of_unknown_size_is_refused_before_it_is_read(
             yield piece
 
     monkeypatch.setattr(call.Call, "_pieces", counted)
-    monkeypatch.setattr(call.Call, "body_size", None)
+    missing = Mock(side_effect=S3Error("MissingContentLength", ""))
+    monkeypatch.setattr(call, "announced_size", missing)
     assert site("PUT", "main/a", b"x" * 100_000).code == "MissingContentLength"
     assert read == []
 
@@ -129,24 +132,21 @@ def test_headers_and_metadata_are_kept(site: Site) -> None:
         "x-amz-meta-Key": "a value",
         "x-amz-meta-cache-control": "mine",
         "x-amz-meta-umlaut": "ä",
-        "x-amz-meta-surrogate": "=?UTF-7?Q?+2AA-?=",
+        "x-amz-meta-coded": "=?UTF-8?B?w6Q=?=",
     }
-    site("PUT", "main/a", b"x", {**sent, "x-amz-meta-coded": "=?UTF-8?B?w6Q=?="})
+    site("PUT", "main/a", b"x", sent)
 
     got = site("GET", "main/a").headers
 
     kept = {name.lower(): text for name, text in sent.items()} | {"content-encoding": "gzip"}
-    umlaut = "=?UTF-8?B?w6Q=?="
-    surrogate = "=?UTF-8?B?PT9VVEYtNz9RPysyQUEtPz0=?="  # of the text that was sent
-    kept |= {"x-amz-meta-umlaut": umlaut, "x-amz-meta-coded": umlaut}
-    kept["x-amz-meta-surrogate"] = surrogate
+    kept["x-amz-meta-umlaut"] = "=?UTF-8?B?w6Q=?="
     assert {name: got[name] for name in kept} == kept
     assert entry(site, b"a").metadata == {
         "content-encoding": "gzip", "cache-control": "no-cache", "content-language": "de",
         "content-disposition": 'attachment; filename="x"',
         "expires": "Thu, 01 Dec 2033 16:00:00 GMT",
-        "key": "a value", "X-Amz-Meta-cache-control": "mine", "umlaut": "ä", "coded": "ä",
-        "surrogate": "=?UTF-7?Q?+2AA-?=",
+        "key": "a value", "X-Amz-Meta-cache-control": "mine", "umlaut": "ä",
+        "coded": "=?UTF-8?B?w6Q=?=",
     }  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def test_metadata_of_others(site: Site) -> None:
     got = site("HEAD", "main/a").headers
 
     assert {name: text for name, text in got.items() if "meta" in name} == {
-        "x-amz-meta-owner": "me", "x-amz-meta-plain": "1", "x-amz-missing-meta": "1",
+        "x-amz-meta-owner": "me", "x-amz-meta-plain": "1",
     }  # fmt: skip
     assert got["content-type"] == "application/octet-stream"
 

@@ -144,7 +144,7 @@ BOMB = b"""<!DOCTYPE Delete [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]
         b"<Delete>&#1;</Delete>",
         b"<Delete>\x00</Delete>",
         b"<Delete>\xff</Delete>",
-        b"<Delete>" + b"<a>" * 20 + b"</a>" * 20 + b"</Delete>",
+        b"<Delete>" + b"<a>" * 99_000 + b"</a>" * 99_000 + b"</Delete></Delete>",
         b"<Delete>" + b"<a>" * 100_000,
         b"<Delete>" + b"x<a/>" * 100_001 + b"</Delete>",
     ],
@@ -222,8 +222,8 @@ def test_names_that_xml_cannot_contain(path: bytes) -> None:
 
 
 def test_an_error() -> None:
-    error = S3Error("NoSuchKey", "a <b> & \x00\ud800", Key="\uffff")
-    data = error_document(error, Resource="/sales/\x1b", RequestId="id-1")
+    error = S3Error("NoSuchKey", "a <b> & \x00\ud800")
+    data = error_document(error, Resource="/sales/\x1b", Key="\uffff", RequestId="id-1")
     found = fromstring(data)
     assert found.tag == "Error"
     assert {each.tag: each.text for each in found} == {
