@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, free_text
+from starlette.exceptions import HTTPException
+
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, free_text
 from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = {"version": "1.84.0", "version_context": "lakeFS", "upgrade_recommended": False}
@@ -61,7 +63,7 @@ def log_in(call: ApiCall) -> Mapping[str, Any]:
     """Return a session token for the key pair in the body."""
     token = call.context.access.log_in(*call.fields.values())
     if token is None:
-        raise ApiError(401, "error authenticating request")
+        raise HTTPException(401, "error authenticating request")
     return {"token": token}
 
 

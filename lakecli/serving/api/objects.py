@@ -10,6 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from lakecli.base.content_types import DEFAULT, content_type_of
@@ -28,7 +29,7 @@ from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_json
 from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import PreconditionFailed
@@ -114,7 +115,7 @@ def get_object(call: ApiCall) -> Response:
     part = part_of(call.headers.get("range", ""), entry.size) if is_same else None
     if part is not None and part[0] >= part[1]:
         unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
-        raise ApiError(416, f"the object has {entry.size} bytes", unsatisfied)
+        raise HTTPException(416, f"the object has {entry.size} bytes", unsatisfied)
     return object_response(call.request, call.context, repository, entry, headers, span=part)
 
 
@@ -195,7 +196,7 @@ def delete_objects(call: ApiCall) -> Mapping[str, Any]:
     for change, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, LakeError):
             error, path = requests.of_lake_error(outcome), os.fsdecode(change.path[:MAX_PATH_SIZE])
-            failed.append({"status_code": error.status, "message": error.message, "path": path})
+            failed.append({"status_code": error.status_code, "message": error.detail, "path": path})
     return {"errors": failed}
 
 
@@ -359,9 +360,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
         size = wanted["size_bytes"]
         entry = incoming.bring_in(repository, path, found, attributes, size=size)
     except MalformedId:
-        raise ApiError(400, "not a staging address of this repository") from None
+        raise Invalid("not a staging address of this repository") from None
     except IntegrityError as error:
-        raise ApiError(400, error.message) from error
+        raise Invalid(error.message) from error
     staged = call.apply(path, _conditional(call, entry))
     incoming.clear(repository, found, version)
     return _object_json(call, path, staged)

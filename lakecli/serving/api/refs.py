@@ -6,20 +6,20 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
 from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
 from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
-from lakecli.errors import ConflictError
+from lakecli.errors import ConflictError, PermissionDenied, Unsupported
 from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json, flag
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_json, flag
 
 _METADATA: Final = optional(requests.metadata, None)
 
@@ -69,7 +69,7 @@ def get_branch(call: ApiCall) -> Mapping[str, Any]:
 def delete_branch(call: ApiCall) -> None:
     """Delete a branch and its uncommitted changes; refuse the default branch."""
     if call["branch"] == call.repository.record.default_branch:
-        raise ApiError(403, "cannot delete repository default branch")
+        raise PermissionDenied("cannot delete repository default branch")
     branch.delete(call.repository, call["branch"])
     call.context.own(HiddenBranches).discard((call["repository"], call["branch"]))
 
@@ -113,7 +113,7 @@ def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
     """Cherry-pick a commit: commit its change on a branch."""
     given = call.fields
     if any(each is not None for each in given["commit_overrides"].values()):
-        raise ApiError(501, "a cherry-pick keeps the message and the metadata")
+        raise Unsupported("a cherry-pick keeps the message and the metadata")
     made = cherry_pick.cherry_pick(
         call.repository, given["ref"], call["branch"], committer=call.committer,
         parent_number=given["parent_number"],
@@ -134,7 +134,7 @@ COMMIT: Final = JsonFields(
 def create_commit(call: ApiCall) -> Mapping[str, Any]:
     """Commit the uncommitted changes of a branch."""
     if call.text("source_metarange"):
-        raise ApiError(501, "commits are made of what is staged only")
+        raise Unsupported("commits are made of what is staged only")
     given = {"committer": call.committer, "created_at": call.fields.pop("date"), **call.fields}
     return commit_json(commit.commit(call.repository, call["branch"], **given))
 
@@ -229,7 +229,7 @@ _MERGE: Final = JsonFields(
 )
 
 
-def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
+def merge_into_branch(call: ApiCall) -> Mapping[str, Any] | Response:
     """Merge a ref into a branch; return the ID of the merge commit."""
     wanted = call.fields
     decisions = Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL))
@@ -241,7 +241,7 @@ def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
         made = merge.merge(call.repository, call["sourceRef"], call["destinationBranch"], options)
     except ConflictError as error:
         # Old clients read a `MergeResult` here, newer clients an `Error`.
-        raise ApiError(409, error.message, reference="") from error
+        return requests.json_response({"message": error.message, "reference": ""}, 409)
     return {"reference": made.id}
 
 

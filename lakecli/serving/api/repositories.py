@@ -8,12 +8,14 @@ from starlette.responses import Response
 
 from lakecli.base.model import RepositoryRecord, is_repository_name
 from lakecli.base.validation import list_of, optional, or_empty, text_that
+from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.refs.names import is_branch_name
 from lakecli.remote.policy import read_policy
 from lakecli.repository import branch_protect, repo
 from lakecli.repository.handle.lake import Lake
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, name_text
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, name_text
+from lakecli.serving.statuses import PreconditionFailed
 from lakecli.stores.uri import as_url
 
 
@@ -51,9 +53,9 @@ def create_repository(call: ApiCall) -> Mapping[str, Any]:
     wanted, served = call.fields, call.context.served
     for name in ("sample_data", "read_only", "storage_id"):
         if wanted[name]:
-            raise ApiError(501, f"repositories have no {name}")
+            raise Unsupported(f"repositories have no {name}")
     if not served.takes_new:
-        raise ApiError(403, "this endpoint serves certain repositories only")
+        raise PermissionDenied("this endpoint serves certain repositories only")
     runtime = served.lake.runtime._replace(command=call.client.command(call.action))
     lake = Lake(served.lake.home, served.lake.kv, runtime)
     branch = wanted["default_branch"] or repo.DEFAULT_BRANCH
@@ -89,7 +91,7 @@ def set_branch_protection(call: ApiCall) -> None:
     present = read_policy(call.repository.store)
     expected = call.headers.get("if-match", "").strip('"')
     if expected and expected != _etag(branch_protect.patterns_of(present)):
-        raise ApiError(412, "the rules have changed")
+        raise PreconditionFailed("the rules have changed")
     branch_protect.set_patterns(call.repository, wanted, who=call.committer, present=present)
 
 

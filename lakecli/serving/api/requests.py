@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -56,24 +57,10 @@ NO_CONTENT: Final = 204
 # Errors --------------------------------------------------------------------------------------
 
 
-class ApiError(Exception):
-    """An error response in lakeFS's form.
-
-    Attributes:
-        more: fields of the body other than ``message``.
-    """
-
-    def __init__(
-        self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: str
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers, self.more = status, message, headers, more
-
-
-def of_lake_error(error: errors.LakeError | Invalid) -> ApiError:
+def of_lake_error(error: errors.LakeError | Invalid) -> HTTPException:
     """Return the error response for an error of lakecli, with the hint in the message."""
     hint = getattr(error, "hint", None)
-    return ApiError(status_of(error), f"{error} ({hint})" if hint else str(error))
+    return HTTPException(status_of(error), f"{error} ({hint})" if hint else str(error))
 
 
 # Operations ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,7 +16,7 @@ from lakecli.base.validation import Invalid
 from lakecli.errors import LakeError, Refused
 from lakecli.serving.access import COOKIE, EndpointAccess
 from lakecli.serving.api import configuration, objects, refs, repositories, requests, tasks
-from lakecli.serving.api.requests import READING, ApiCall, ApiError, ApiOperation, json_response
+from lakecli.serving.api.requests import READING, ApiCall, ApiOperation, json_response
 from lakecli.serving.context import ServingContext, client_of, pieces_of
 
 BASE: Final = "/api/v1"
@@ -40,9 +41,9 @@ async def handle(request: Request, context: ServingContext) -> Response:
     """Return the response to a request below ``/api/v1``, or for ``/_health``."""
     try:
         return await _answer(request, context)
-    except (ApiError, Invalid, LakeError) as error:
-        told = error if isinstance(error, ApiError) else requests.of_lake_error(error)
-        return json_response({"message": told.message, **told.more}, told.status, told.headers)
+    except (HTTPException, Invalid, LakeError) as error:
+        told = error if isinstance(error, HTTPException) else requests.of_lake_error(error)
+        return json_response({"message": told.detail}, told.status_code, told.headers)
 
 
 async def _answer(request: Request, context: ServingContext) -> Response:
@@ -53,12 +54,12 @@ async def _answer(request: Request, context: ServingContext) -> Response:
     if operation is None or operation.name not in _OPEN:
         _check_access(request, context.access)
     if operation is None:
-        raise ApiError(501, f"lakecli serve has no {request.method} {path[:200]}")
+        raise HTTPException(501, f"lakecli serve has no {request.method} {path[:200]}")
     if operation.method not in READING and operation.name not in _HARMLESS:
         try:
             context.served.check_writable(parameters.get("repository", ""))
         except Refused as error:
-            raise ApiError(403, error.message) from None
+            raise HTTPException(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
     asked = context, request, request.headers, client_of(request, "api")
     call = ApiCall(*asked, operation.name, parameters, body)
@@ -86,13 +87,13 @@ async def _read(request: Request) -> bytes:
     """Return the body of a request.
 
     Raises:
-        ApiError: the body has more than `LARGEST_BODY` bytes.
+        HTTPException: the body has more than `LARGEST_BODY` bytes.
     """
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > requests.LARGEST_BODY:
-            raise ApiError(413, "the body is too large")
+            raise HTTPException(413, "the body is too large")
     return bytes(body)
 
 
@@ -109,4 +110,4 @@ def _check_access(request: Request, access: EndpointAccess) -> None:
         session = request.cookies.get(COOKIE)
     if not (access.allows_basic(authorization) or access.allows_session(session)):
         authenticate = {"WWW-Authenticate": 'Basic realm="lakecli"'}
-        raise ApiError(401, "error authenticating request", authenticate)
+        raise HTTPException(401, "error authenticating request", authenticate)

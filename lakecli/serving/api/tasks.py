@@ -10,11 +10,13 @@ from datetime import UTC
 from threading import Semaphore, Thread
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
+
 from lakecli.base.ids import MetarangeId
 from lakecli.base.validation import choice, identifier, list_of, or_empty
 from lakecli.committed.tree_store import LruCache
 from lakecli.engine.runner import LocalRunner
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, NotFound, Unsupported
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
@@ -25,7 +27,7 @@ from lakecli.repository.reading.view import check_branch
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.serving.api import requests
 from lakecli.serving.api.refs import COMMIT, commit_json
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields
 
 MOST_TASKS: Final = 10_000
 
@@ -53,7 +55,7 @@ def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
 def _status(call: ApiCall, task: str) -> dict[str, Any]:
     found = call.context.own(Tasks).get(task)
     if found is None:
-        raise ApiError(404, f"no task {task!r}")
+        raise NotFound(f"no task {task!r}")
     return {**found}
 
 
@@ -76,10 +78,10 @@ def start_import(call: ApiCall) -> Mapping[str, Any]:
     locations = call.fields["paths"]
     if [each["type"] for each in locations] != ["common_prefix"]:
         message = "an import has one location, a common_prefix; import several one by one"
-        raise ApiError(501, message)
+        raise Unsupported(message)
     check_branch(call.repository, call["branch"])
     if not _turns.acquire(blocking=False):
-        raise ApiError(429, "other imports are running")
+        raise HTTPException(429, "other imports are running")
     try:
         task = _note(call, completed=False)
         Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
@@ -107,7 +109,7 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
             result = {"ingested_objects": report.tally.objects, "metarange_id": made.metarange_id}
             result["commit"] = commit_json(made)
     except LakeError as failed:
-        error = requests.of_lake_error(failed).message
+        error = requests.of_lake_error(failed).detail
     finally:
         _turns.release()
         result = result or {"error": {"message": error}}

@@ -194,11 +194,13 @@ def test_operation_log_names_client_and_action(lake: Lake, site: Site) -> None:
 
 
 def test_statuses_of_errors() -> None:
-    found = {error.__name__: of_lake_error(error("what", hint="why")).status for error in FAMILIES}
+    found = {
+        error.__name__: of_lake_error(error("what", hint="why")).status_code for error in FAMILIES
+    }
     assert found == {
         "UsageError": 400, "NothingToDo": 400, "DirtyBranch": 400, "PermissionDenied": 403,
         "Forbidden": 403, "NotFound": 404, "AlreadyExists": 409, "ConflictError": 409,
         "Refused": 409, "HookFailed": 412, "PreconditionFailed": 412, "LostRace": 423,
         "IntegrityError": 500, "Unsupported": 501, "Unreachable": 503, "OutcomeUnknown": 504,
     }  # fmt: skip
-    assert of_lake_error(errors.NotFound("what", hint="why")).message == "what (why)"
+    assert of_lake_error(errors.NotFound("what", hint="why")).detail == "what (why)"
