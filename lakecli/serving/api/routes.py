@@ -30,7 +30,7 @@ _PATHS: Final = [
     for each in OPERATIONS
 ]
 
-_OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
+_OPEN: Final = frozenset({"healthCheck", "getSetupState"})
 """The operations that need no credentials."""
 
 _HARMLESS: Final = _OPEN | {"postStatsEvents"}
@@ -98,16 +98,12 @@ async def _read(request: Request) -> bytes:
 
 
 def _check_access(request: Request, access: EndpointAccess) -> None:
-    """Refuse a request with neither the key pair nor a session token.
+    """Refuse a request with neither the key pair nor the cookie of a browser session.
 
-    The cookie of a browser session allows only reading, so that a page of another site cannot write
-    with it.
+    The cookie allows only reading, so that a page of another site cannot write with it.
     """
+    session = request.cookies.get(COOKIE) if request.method in READING else None
     authorization = request.headers.get("authorization", "")
-    scheme, _, token = authorization.partition(" ")
-    session = token.strip() if scheme.lower() == "bearer" else None
-    if session is None and request.method in READING:
-        session = request.cookies.get(COOKIE)
     if not (access.allows_basic(authorization) or access.allows_session(session)):
         authenticate = {"WWW-Authenticate": 'Basic realm="lakecli"'}
         raise HTTPException(401, "error authenticating request", authenticate)

@@ -41,13 +41,6 @@ def test_strangers_are_refused(site: Site) -> None:
             assert site("GET", path, None, headers).status < 300
 
 
-def test_token_of_login_works(site: Site) -> None:
-    body = {"access_key_id": "KEY", "secret_access_key": "secret"}
-    assert site("POST", "/auth/login", {**body, "access_key_id": "X"}).status == 401
-    token = site("POST", "/auth/login", body, {"Authorization": ""}).json["token"]
-    assert site("GET", "/user", None, {"Authorization": f"Bearer {token}"}).status == 200
-
-
 def test_cookie_of_a_browser_only_reads(site: Site) -> None:
     session = site.access.begin_session(site.access.new_link_token())
     headers = {"Authorization": "", "Cookie": f"{COOKIE}={session}"}
