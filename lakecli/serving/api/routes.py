@@ -33,9 +33,6 @@ _PATHS: Final = [
 _OPEN: Final = frozenset({"healthCheck", "getSetupState"})
 """The operations that need no credentials."""
 
-_HARMLESS: Final = _OPEN | {"postStatsEvents"}
-"""Operations that change nothing whatever their method, so a read-only endpoint allows them."""
-
 
 async def handle(request: Request, context: ServingContext) -> Response:
     """Return the response to a request below ``/api/v1``, or for ``/_health``."""
@@ -55,9 +52,9 @@ async def _answer(request: Request, context: ServingContext) -> Response:
         _check_access(request, context.access)
     if operation is None:
         raise HTTPException(501, f"lakecli serve has no {request.method} {path[:200]}")
-    if operation.method not in READING and operation.name not in _HARMLESS:
+    if operation.method not in READING and "repository" in parameters:
         try:
-            context.served.check_writable(parameters.get("repository", ""))
+            context.served.check_writable(parameters["repository"])
         except Refused as error:
             raise HTTPException(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
