@@ -12,6 +12,7 @@
 
 No page needs a script. Everything from a repository is shown as text, with invisible characters
 escaped. Links have paths percent-encoded in the query, because a browser would resolve ``..`` in
-the path of a URL. How much a page reads is bounded by a constant times how much it shows. A page
-that does not show everything says so and links to the rest.
+the path of a URL. How much a page reads is bounded by a constant times how much it shows; a page of
+the history or of the operation log also reads what the pages before it show. A page that does not
+show everything says so and links to the rest.
 """

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
@@ -23,15 +23,13 @@ from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.undo.log import iter_log
 from lakecli.serving.page import changes, graph
 from lakecli.serving.page.asked import Asked, link
-from lakecli.serving.page.changes import PAGE
 from lakecli.serving.page.preview import preview
 from lakecli.staging import area
 
 T = TypeVar("T")
 
-COMMITS: Final = 50
-DEEPEST: Final = 10_000
-"""The number of commits or operations after which a list has no further pages."""
+PAGE: Final = 100
+"""The number of items on one page."""
 
 MOST_WALKED: Final = 20_000
 """The maximum number of commits that a page reads to count how far refs are ahead and behind."""
@@ -141,17 +139,12 @@ def refs(asked: Asked) -> Shown:
 
 def log(asked: Asked) -> Shown:
     """Return the page with the history of a ref as a graph."""
-    skip = asked.number("skip", most=DEEPEST)
-    # Later pages continue from the same commit even if the branch has moved meanwhile.
-    start = asked.text("from", asked.ref)
-    with log_graph(asked.repository, start, LogOptions()) as lines:
-        found = list(islice(graph.rows(lines), skip, skip + COMMITS + 1))
-    if found and not skip and ".." not in start:
-        start = found[0].commit.id
+    after = asked.text("after")
+    with log_graph(asked.repository, asked.ref, LogOptions(after=after or None)) as lines:
+        rows, more = _cut(graph.rows(lines))
     return _page(
-        asked, "log", f"History of {asked.ref}", rows=found[:COMMITS], skip=skip, start=start,
-        behind=found[COMMITS].commit.id if found[COMMITS:] else None, next_skip=skip + COMMITS,
-        restarts=skip + COMMITS > DEEPEST, lanes=graph.width(found), names=_names(asked),
+        asked, "log", f"History of {asked.ref}", rows=rows, more=more, after=after,
+        lanes=graph.width(rows), names=_names(asked),
     )  # fmt: skip
 
 
@@ -269,10 +262,13 @@ def _changes(asked: Asked, open_: changes.Open, verb: str, **known: str) -> dict
 
 def operations(asked: Asked) -> Shown:
     """Return the page of the operation log."""
-    skip = asked.number("skip", most=DEEPEST)
-    found, more = _cut(islice(iter_log(asked.repository), skip, None))
-    to = skip + PAGE if more and skip + PAGE <= DEEPEST else None
-    return _page(asked, "operations", "Operations", operations=found, skip=skip, next_skip=to)
+    after, operations = asked.text("after"), iter_log(asked.repository)
+    if after:
+        operations = islice(
+            dropwhile(lambda each: each.operation.hex_id != after, operations), 1, None
+        )
+    found, more = _cut(operations)
+    return _page(asked, "operations", "Operations", operations=found, more=more, after=after)
 
 
 PAGES: Final[Mapping[str, Callable[[Asked], Shown]]] = {
