@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.committed import merge_base, point_reads, tree_store
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare as compare_trees
+from lakecli.committed.scan import ListedPrefix, list_prefix
 from lakecli.kv.local_store import put_over
 from lakecli.refs.ref_store import get_parent
 from lakecli.repository.contract import Repository
@@ -74,6 +75,27 @@ def compare_here(
     if base is None:
         return diff(trees, left, right, prefix=prefix, start=start)
     return compare_trees(trees, base=base, left=left, right=right, prefix=prefix, start=start)
+
+
+def list_changes(
+    changes: Callable[[bytes], Iterator[Difference]],
+    *,
+    prefix: bytes = b"",
+    delimiter: bytes = b"",
+    after: bytes = b"",
+) -> Iterator[Difference | ListedPrefix]:
+    """Yield differences in path order; those below a common prefix become one result.
+
+    Args:
+        changes: a function that yields the differences below `prefix`, from the given path on.
+        delimiter: see `list_prefix`, as for `after`.
+    """
+
+    def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return ((each.path, cast("bytes", each)) for each in changes(start))
+
+    for found in list_prefix(by_path, prefix=prefix, delimiter=delimiter, after=after):
+        yield found if isinstance(found, ListedPrefix) else cast("Difference", found.value)
 
 
 @contextmanager

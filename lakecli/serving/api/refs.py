@@ -1,17 +1,17 @@
 """Branches, tags and commits: list, create, move, delete, log, diff, merge."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from starlette.responses import HTMLResponse, Response
 
 from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
 from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
-from lakecli.committed.scan import ListedObject, ListedPrefix
+from lakecli.committed.scan import ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import ConflictError, PermissionDenied, Unsupported
 from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
@@ -164,9 +164,11 @@ def diff_branch(call: ApiCall) -> Mapping[str, Any]:
     """List the uncommitted changes of a branch."""
     check_branch(call.repository, call["branch"])
     with open_view(call.repository, call["branch"]) as view:
-        return _page_of_changes(
-            call, lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start)
+        listing = partial(
+            diff.list_changes,
+            lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start),
         )
+        return requests.page_of_paths(call, listing, difference_json)
 
 
 def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -182,30 +184,22 @@ def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
         ) as found:
             yield from (each for each in found if each.path >= start)
 
-    return _page_of_changes(call, changes, has_right=call.flag("include_right_stats"))
+    record = partial(difference_json, has_right=call.flag("include_right_stats"))
+    return requests.page_of_paths(call, partial(diff.list_changes, changes), record)
 
 
-def _page_of_changes(
-    call: ApiCall, changes: Callable[[bytes], Iterator[Difference]], *, has_right: bool = False
+def difference_json(
+    change: Difference | ListedPrefix, *, has_right: bool = False
 ) -> Mapping[str, Any]:
-    def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return ((each.path, cast("bytes", each)) for each in changes(start))
-
-    return requests.page_of_paths(call, by_path, partial(_difference_json, has_right=has_right))
-
-
-def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> Mapping[str, Any]:
     """Return lakeFS's ``Diff``.
 
     Args:
-        found: a path with its `Difference` as the value, or a common prefix of several paths.
         has_right: whether to describe the object on the right side, too.
     """
-    path = requests.shown_text(found.path)
-    if isinstance(found, ListedPrefix):
+    path = requests.shown_text(change.path)
+    if isinstance(change, ListedPrefix):
         kind = {"type": "prefix_changed", "path_type": "common_prefix"}
         return {**kind, "path": path, "size_bytes": 0}
-    change = cast("Difference", found.value)
     value = change.left if change.type is ChangeType.REMOVED else change.right or change.left
     assert value is not None
     entry = decode_entry(value)

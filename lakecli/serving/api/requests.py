@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,11 +25,11 @@ from starlette.responses import Response
 
 from lakecli import errors
 from lakecli.base.layout import MAX_METADATA_SIZE
-from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.model import MAX_PATH_SIZE, Difference, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
 from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext
@@ -38,6 +38,8 @@ from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
 T = TypeVar("T")
+Listed: TypeAlias = ListedObject | ListedPrefix | Difference
+L = TypeVar("L", bound=Listed)
 
 LARGEST_BODY: Final = 16 << 20
 """The maximum size of a JSON body in bytes, which is enough for a thousand escaped paths."""
@@ -315,22 +317,20 @@ def page(
 
 
 def page_of_paths(
-    call: ApiCall,
-    scan: Callable[[bytes], Iterator[tuple[bytes, bytes]]],
-    record: Callable[[ListedObject | ListedPrefix], object],
+    call: ApiCall, listing: Callable[..., Iterator[L]], record: Callable[[L], object]
 ) -> Mapping[str, Any]:
     """Return a page of paths, or of their common prefixes.
 
     Args:
-        scan: yields paths and their values in order, starting at a given path.
+        listing: `list_prefix` or `list_changes`, with their first argument.
         record: returns the JSON of a result.
     """
     prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after
-    listed = list_prefix(scan, prefix=prefix, delimiter=delimiter, after=after)
+    listed = listing(prefix=prefix, delimiter=delimiter, after=after)
     return page(call, listed, record, _offset_of)
 
 
-def _offset_of(found: ListedObject | ListedPrefix) -> str:
+def _offset_of(found: Listed) -> str:
     """Return the offset of the page that begins after a path, as text that clients send back."""
     try:
         return found.path.decode()

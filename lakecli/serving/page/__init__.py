@@ -5,7 +5,6 @@
     routes           checks access, picks the page; headers, and errors as pages
     asked            the parameters of a request, and links to other pages
     views            the data of each page
-    changes          differences, by directory
     graph            the history as a drawing
     preview          the beginning of an object, as a table, text or image
     templates, style.css

@@ -20,8 +20,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.undo.log import iter_log
 from lakecli.serving import reading
 from lakecli.serving.access import COOKIE
-from lakecli.serving.page import changes, graph, preview, views
-from lakecli.serving.page.asked import link
+from lakecli.serving.page import graph, preview, views
+from lakecli.serving.page.asked import Asked, link
 from lakecli.serving.page.routes import POLICY
 from lakecli.serving.reading import query_of
 from tests.serving.page.site import HOSTILE, PNG, Site, fill
@@ -400,8 +400,7 @@ def test_branches_are_compared(site: Site) -> None:
 def test_long_lists_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each item is on one page, and no page reads much more than it shows."""
     monkeypatch.setattr(views, "PAGE", 7)
-    monkeypatch.setattr(changes, "PAGE", 7)
-    monkeypatch.setattr(changes, "MOST_BELOW", 5)
+    monkeypatch.setattr(views, "MOST_BELOW", 5)
     with lakes.open_lake(tmp_path) as lake:
         repository = lakes.make_repository(lake, tmp_path)
         made = {f"{d:02}/{n:02}": f"{d:02}/" for d in range(20) for n in range(12)}
@@ -452,22 +451,23 @@ def test_long_lists_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert len(operations) > 14
 
 
-def test_a_page_reads_little_of_many_changes() -> None:
+def test_a_page_reads_little_of_many_changes(site: Site) -> None:
     read = 0
 
-    def open_(start: bytes) -> Any:
+    def changes(start: bytes) -> Iterator[Difference]:
         nonlocal read
-        for number in range(1000 * (int(start[:3]) + 1) if start else 0, 300_000):
+        directory = int(start[:3] or 0) + start.endswith(b"0")  # `0000` sorts after `000/`
+        for number in range(1000 * directory, 300_000):
             read += 1
             path = b"%03d/%03d" % divmod(number, 1000)
             yield Difference(ChangeType.ADDED, path, None, value)
 
     value = encode_entry(lakes.entry_of(b"x"))
-    items, after = changes.one_page(open_, b"", b"")
-    assert (len(items), after) == (100, b"099/")
-    assert read <= changes.MOST_COUNTED + 400
-    assert (items[0].counts.paths, items[0].is_more) == (1000, False)
-    assert (items[-1].counts.paths, items[-1].is_more) == (1, True)
+    found = views._changes(Asked(site.context.served, "demo", {}), changes, "staged")
+    assert (len(found["items"]), found["next"]) == (100, link("demo", "staged", after=b"099/"))
+    assert read < 100 * (views.MOST_BELOW + 20)
+    for item in found["items"][0], found["items"][-1]:
+        assert (item["counts"].paths, item["is_more"]) == (views.MOST_BELOW, True)
 
 
 def test_the_drawing_joins_its_lanes(site: Site, repository: Repository) -> None:
