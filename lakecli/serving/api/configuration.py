@@ -50,11 +50,7 @@ def get_config(call: ApiCall) -> Mapping[str, Any]:
 
 def get_user(call: ApiCall) -> Mapping[str, Any]:
     """Return the only user: the committer of all commits."""
-    who = call.committer
-    user: dict[str, Any] = {"id": who, "creation_date": 0, "friendly_name": who}
-    if who.endswith(">"):
-        user["email"] = who.rpartition("<")[2].removesuffix(">")
-    return {"user": user}
+    return {"user": {"id": call.committer, "creation_date": 0, "friendly_name": call.committer}}
 
 
 _STATE: Final = {"state": "initialized", "comm_prefs_missing": False}

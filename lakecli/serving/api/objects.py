@@ -109,10 +109,10 @@ def get_object(call: ApiCall) -> Response:
         "Last-Modified": http_date(entry.modified_at),
         "Content-Type": entry.content_type if _TYPE.fullmatch(entry.content_type) else DEFAULT,
     }
-    if has_tag(call.headers.get("if-none-match", ""), tag, is_weak=True):
+    if has_tag(call.request.headers.get("if-none-match", ""), tag, is_weak=True):
         return Response(status_code=304, headers=headers)
-    is_same = call.headers.get("if-range", etag) == etag
-    part = part_of(call.headers.get("range", ""), entry.size) if is_same else None
+    is_same = call.request.headers.get("if-range", etag) == etag
+    part = part_of(call.request.headers.get("range", ""), entry.size) if is_same else None
     if part is not None and part[0] >= part[1]:
         unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
         raise HTTPException(416, f"the object has {entry.size} bytes", unsatisfied)
@@ -154,7 +154,10 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
     The returned function gets the present value of the path, or ``None``. It raises
     `PreconditionFailed` if a condition is not met.
     """
-    none_match, match = call.headers.get("if-none-match", ""), call.headers.get("if-match")
+    none_match, match = (
+        call.request.headers.get("if-none-match", ""),
+        call.request.headers.get("if-match"),
+    )
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
@@ -172,12 +175,12 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     """Store the object in the body, and stage it; return its ``ObjectStats``."""
     path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
-    sent_type, pieces = open_upload(call.headers.get("content-type", ""), call.body)
+    sent_type, pieces = open_upload(call.request.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(pieces)
     own = {
         lead + header.removeprefix(prefix): text
         for prefix, lead in _META_HEADERS.items()
-        for header, text in call.headers.items()
+        for header, text in call.request.headers.items()
         if header.startswith(prefix)
     }
     at = call.repository.lake.runtime.now()
@@ -305,7 +308,6 @@ _STAGED: Final = JsonFields(
     mtime=optional(requests.seconds(0), None),
     metadata=optional(requests.metadata, {}),
     content_type=requests.no_text,
-    force=requests.flag,
 )
 
 
@@ -367,28 +369,28 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
     return _object_json(call, path, staged)
 
 
-_REF: Final = requests.REPOSITORY + "/refs/{ref}/objects"
-_BRANCH: Final = requests.REPOSITORY + "/branches/{branch}/objects"
-_BACKING: Final = requests.REPOSITORY + "/branches/{branch}/staging/backing"
-_OWN: Final = _BRANCH + "/stat/user_metadata"
 _SET: Final = JsonFields(set=requests.metadata)
 _COPY: Final = JsonFields(src_path=requests.path_text, src_ref=optional(requests.name_text, ""))
 _PATHS: Final = JsonFields(paths=list_of(text(1 << 16, has_nul=True), requests.LARGEST_PAGE))
 
-OPERATIONS: Final = (
-    ApiOperation("getObject", "GET", _REF, get_object),
-    ApiOperation("headObject", "HEAD", _REF, get_object),
-    ApiOperation("statObject", "GET", _REF + "/stat", stat_object),
-    ApiOperation("listObjects", "GET", _REF + "/ls", list_objects),
-    ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, acts=False, is_raw=True),
-    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_objects, 204, acts=False),
+_OBJECTS: Final = "/branches/{branch}/objects"
+_METADATA: Final = "/branches/{branch}/objects/stat/user_metadata"
+_BACKING: Final = "/branches/{branch}/staging/backing"
+
+OPERATIONS: Final = requests.on_repository(
+    ApiOperation("getObject", "GET", "/refs/{ref}/objects", get_object),
+    ApiOperation("headObject", "HEAD", "/refs/{ref}/objects", get_object),
+    ApiOperation("statObject", "GET", "/refs/{ref}/objects/stat", stat_object),
+    ApiOperation("listObjects", "GET", "/refs/{ref}/objects/ls", list_objects),
+    ApiOperation("uploadObject", "POST", _OBJECTS, upload_object, 201, acts=False, is_raw=True),
+    ApiOperation("deleteObject", "DELETE", _OBJECTS, delete_objects, 204, acts=False),
     ApiOperation(
-        "deleteObjects", "POST", _BRANCH + "/delete", delete_objects, body=_PATHS, acts=False
+        "deleteObjects", "POST", _OBJECTS + "/delete", delete_objects, body=_PATHS, acts=False
     ),
-    ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201, _COPY),
-    ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201, _STAGED),
+    ApiOperation("copyObject", "POST", _OBJECTS + "/copy", copy_object, 201, _COPY),
+    ApiOperation("stageObject", "PUT", _OBJECTS, stage_object, 201, _STAGED),
     # lakeFS answers 204, although its document says 201; lakectl fails after another status.
-    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 204, _SET),
+    ApiOperation("updateObjectUserMetadata", "PUT", _METADATA, update_metadata, 204, _SET),
     ApiOperation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
     ApiOperation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address, 200, _LINK),
 )

@@ -270,33 +270,31 @@ def delete_tag(call: ApiCall) -> None:
     tag.delete(call.repository, call["tag"])
 
 
-_ALL: Final = requests.REPOSITORY + "/branches"
-_NAMED: Final = _ALL + "/{branch}"
-_MERGES: Final = requests.REPOSITORY + "/refs/{sourceRef}/merge/{destinationBranch}"
-_TAGS: Final = requests.REPOSITORY + "/tags"
 _BRANCH: Final = JsonFields(name=requests.name_text, source=requests.name_text, hidden=flag)
-_TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text, force=flag)
+_TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text)
 
-OPERATIONS: Final = (
-    ApiOperation("listBranches", "GET", _ALL, list_branches),
-    ApiOperation("createBranch", "POST", _ALL, create_branch, 201, _BRANCH),
-    ApiOperation("getBranch", "GET", _NAMED, get_branch),
-    ApiOperation("deleteBranch", "DELETE", _NAMED, delete_branch, 204),
-    ApiOperation("resetBranch", "PUT", _NAMED, reset_branch, 204, _RESET),
-    ApiOperation("hardResetBranch", "PUT", _NAMED + "/hard_reset", hard_reset_branch, 204),
-    ApiOperation("revertBranch", "POST", _NAMED + "/revert", revert_branch, 204, _PICK),
-    ApiOperation("cherryPick", "POST", _NAMED + "/cherry-pick", cherry_pick_on, 201, _PICK),
-    ApiOperation("diffBranch", "GET", _NAMED + "/diff", diff_branch),
-    ApiOperation("commit", "POST", _NAMED + "/commits", create_commit, 201, COMMIT),
-    ApiOperation("getCommit", "GET", requests.REPOSITORY + "/commits/{commitId}", get_commit),
-    ApiOperation("logCommits", "GET", requests.REPOSITORY + "/refs/{ref}/commits", log_commits),
+_MERGES: Final = "/refs/{sourceRef}/merge/{destinationBranch}"
+
+OPERATIONS: Final = requests.on_repository(
+    ApiOperation("listBranches", "GET", "/branches", list_branches),
+    ApiOperation("createBranch", "POST", "/branches", create_branch, 201, _BRANCH),
+    ApiOperation("getBranch", "GET", "/branches/{branch}", get_branch),
+    ApiOperation("deleteBranch", "DELETE", "/branches/{branch}", delete_branch, 204),
+    ApiOperation("resetBranch", "PUT", "/branches/{branch}", reset_branch, 204, _RESET),
+    ApiOperation("hardResetBranch", "PUT", "/branches/{branch}/hard_reset", hard_reset_branch, 204),
+    ApiOperation("revertBranch", "POST", "/branches/{branch}/revert", revert_branch, 204, _PICK),
     ApiOperation(
-        "diffRefs", "GET", requests.REPOSITORY + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs
+        "cherryPick", "POST", "/branches/{branch}/cherry-pick", cherry_pick_on, 201, _PICK
     ),
+    ApiOperation("diffBranch", "GET", "/branches/{branch}/diff", diff_branch),
+    ApiOperation("commit", "POST", "/branches/{branch}/commits", create_commit, 201, COMMIT),
+    ApiOperation("getCommit", "GET", "/commits/{commitId}", get_commit),
+    ApiOperation("logCommits", "GET", "/refs/{ref}/commits", log_commits),
+    ApiOperation("diffRefs", "GET", "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
     ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch, body=_MERGE),
     ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
-    ApiOperation("listTags", "GET", _TAGS, list_tags),
-    ApiOperation("createTag", "POST", _TAGS, create_tag, 201, _TAG),
-    ApiOperation("getTag", "GET", _TAGS + "/{tag}", get_tag),
-    ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, 204),
+    ApiOperation("listTags", "GET", "/tags", list_tags),
+    ApiOperation("createTag", "POST", "/tags", create_tag, 201, _TAG),
+    ApiOperation("getTag", "GET", "/tags/{tag}", get_tag),
+    ApiOperation("deleteTag", "DELETE", "/tags/{tag}", delete_tag, 204),
 )

@@ -89,21 +89,26 @@ def set_branch_protection(call: ApiCall) -> None:
     """Replace the patterns of protected branches."""
     wanted = {each["pattern"] for each in call.fields}
     present = read_policy(call.repository.store)
-    expected = call.headers.get("if-match", "").strip('"')
+    expected = call.request.headers.get("if-match", "").strip('"')
     if expected and expected != _etag(branch_protect.patterns_of(present)):
         raise PreconditionFailed("the rules have changed")
     branch_protect.set_patterns(call.repository, wanted, who=call.committer, present=present)
 
 
-_RULES: Final = requests.REPOSITORY + "/settings/branch_protection"
 _PATTERNS: Final = list_of(JsonFields(pattern=name_text), 1_000)
+
+_RULES: Final = "/settings/branch_protection"
 
 OPERATIONS: Final = (
     ApiOperation("listRepositories", "GET", "/repositories", list_repositories),
     ApiOperation("createRepository", "POST", "/repositories", create_repository, 201, _CREATION),
-    ApiOperation("getRepository", "GET", requests.REPOSITORY, get_repository),
-    ApiOperation("deleteRepository", "DELETE", requests.REPOSITORY, delete_repository, 204),
-    ApiOperation("getRepositoryMetadata", "GET", requests.REPOSITORY + "/metadata", lambda _: {}),
-    ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
-    ApiOperation("setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204, _PATTERNS),
+    *requests.on_repository(
+        ApiOperation("getRepository", "GET", "", get_repository),
+        ApiOperation("deleteRepository", "DELETE", "", delete_repository, 204),
+        ApiOperation("getRepositoryMetadata", "GET", "/metadata", lambda _: {}),
+        ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
+        ApiOperation(
+            "setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204, _PATTERNS
+        ),
+    ),
 )

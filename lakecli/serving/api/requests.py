@@ -18,7 +18,6 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -52,7 +51,6 @@ _LARGEST_QUERY: Final = 256
 _UNDECODABLE: Final = "\0"
 """Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""
 
-REPOSITORY: Final = "/repositories/{repository}"
 READING: Final = frozenset({"GET", "HEAD"})
 NO_CONTENT: Final = 204
 
@@ -102,6 +100,12 @@ class ApiOperation(NamedTuple):
                 return self.handler(call)
         call.repository = call.context.served.repository(call["repository"])
         return self.handler(call)
+
+
+def on_repository(*operations: ApiOperation) -> list[ApiOperation]:
+    """Return operations on a repository; their paths are given relative to the repository's."""
+    place = "/repositories/{repository}"
+    return [each._replace(path=place + each.path) for each in operations]
 
 
 class JsonFields(Record):
@@ -155,7 +159,6 @@ class ApiCall:
 
     context: ServingContext
     request: Request
-    headers: Headers
     client: Client
     action: str
     parameters: Mapping[str, str]

@@ -58,8 +58,7 @@ async def _answer(request: Request, context: ServingContext) -> Response:
         except Refused as error:
             raise HTTPException(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
-    asked = context, request, request.headers, client_of(request, "api")
-    call = ApiCall(*asked, operation.name, parameters, body)
+    call = ApiCall(context, request, client_of(request, "api"), operation.name, parameters, body)
     # A raw body is read in the thread, which waits for the client.
     found = await context.in_thread(operation.answer, call, is_slow=operation.is_raw)
     if isinstance(found, Response):

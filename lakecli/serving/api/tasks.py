@@ -66,7 +66,7 @@ _LOCATION: Final = JsonFields(
     path=requests.path_text,
     destination=or_empty(requests.path_text),
 )
-_IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT, force=requests.flag)
+_IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT)
 _PARALLELISM: Final = 8
 
 _turns = Semaphore(4)
@@ -120,7 +120,7 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
 
 _tree = or_empty(identifier(MetarangeId))
 _LISTS: Final = {each: f"{each}_meta_range_id" for each in ("commits", "branches", "tags")}
-_REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree), force=requests.flag)
+_REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree))
 
 
 def dump_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -155,20 +155,16 @@ def list_runs(call: ApiCall) -> Mapping[str, Any]:
     return requests.page(call, [], dict, str)
 
 
-_IMPORTS: Final = requests.REPOSITORY + "/branches/{branch}/import"
-_DUMP: Final = requests.REPOSITORY + "/dump"
-_RESTORE: Final = requests.REPOSITORY + "/restore"
+_IMPORTS: Final = "/branches/{branch}/import"
 
-OPERATIONS: Final = (
+OPERATIONS: Final = requests.on_repository(
     ApiOperation("importStart", "POST", _IMPORTS, start_import, 202, _IMPORT, acts=False),
     ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
-    ApiOperation("dumpRefs", "PUT", requests.REPOSITORY + "/refs/dump", dump_refs, 201),
-    ApiOperation(
-        "restoreRefs", "PUT", requests.REPOSITORY + "/refs/restore", restore_from_dump, 200, _REFS
-    ),
-    ApiOperation("dumpSubmit", "POST", _DUMP, submit_dump, 202),
-    ApiOperation("dumpStatus", "GET", _DUMP, get_task),
-    ApiOperation("restoreSubmit", "POST", _RESTORE, submit_restore, 202, _REFS),
-    ApiOperation("restoreStatus", "GET", _RESTORE, get_task),
-    ApiOperation("listRepositoryRuns", "GET", requests.REPOSITORY + "/actions/runs", list_runs),
+    ApiOperation("dumpRefs", "PUT", "/refs/dump", dump_refs, 201),
+    ApiOperation("restoreRefs", "PUT", "/refs/restore", restore_from_dump, 200, _REFS),
+    ApiOperation("dumpSubmit", "POST", "/dump", submit_dump, 202),
+    ApiOperation("dumpStatus", "GET", "/dump", get_task),
+    ApiOperation("restoreSubmit", "POST", "/restore", submit_restore, 202, _REFS),
+    ApiOperation("restoreStatus", "GET", "/restore", get_task),
+    ApiOperation("listRepositoryRuns", "GET", "/actions/runs", list_runs),
 )
