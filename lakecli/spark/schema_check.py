@@ -22,6 +22,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.hadoop_names import is_read
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.reading.view import View
 from lakecli.spark.schemas import recorded_in
 from lakecli.spark.sessions import explained, lower_case, option_text, quoted
@@ -74,12 +75,12 @@ class SchemaCheck:
         if newest is None or newest == self._checked:
             return
         self._check_partitions(newest)
-        if newest.size:
+        if newest.recorded.size:
             self._check_columns(newest)
         self._checked = newest
 
     def _check_columns(self, newest: TableFile) -> None:
-        self.repository.addresses.check(newest.address)
+        self.repository.addresses.check(newest.recorded.address)
         if self.spark is None:
             stored = recorded_in(StoreLocation.of(self.repository), newest)
         else:
@@ -195,7 +196,8 @@ def _newest(view: View, prefix: bytes) -> TableFile | None:
     path, value = max(files, key=generation, default=(b"", b""))
     if not path:
         return None
-    return TableFile.of(path[start:].decode(errors="replace"), decode_entry(value))
+    name = path[start:].decode(errors="replace")
+    return TableFile(name, Recorded.of(decode_entry(value)))
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
