@@ -17,9 +17,8 @@ from lakecli.errors import NotFound
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.diff import TreesToCompare, compare_here, list_changes
+from lakecli.repository.diff import TreesToCompare, compare_here, list_changes, trees_of
 from lakecli.repository.log import LogOptions, log_graph, show_commit
-from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.undo.log import iter_log
@@ -242,11 +241,9 @@ def compare_refs(asked: Asked) -> Shown:
     sides = {"left": left, "right": right, "direct": asked.text("direct")}
     if not right:
         return _page(asked, "diff", "Compare", **sides)
-    if sides["direct"]:
-        base, before, after = None, show_commit(repository, left), show_commit(repository, right)
-    else:
-        _, base, after, before = find_merge_base(repository, right, left)
-    trees = TreesToCompare(base, before.metarange_id, after.metarange_id, asked.path())
+    is_direct, prefix = bool(sides["direct"]), asked.path()
+    with repository.lake.kv.read() as txn:
+        trees = trees_of(repository, txn, left, right, prefix=prefix, two_way=is_direct)
     values = _changes(asked, partial(compare_here, repository.trees, trees), "diff", **sides)
     return _page(asked, "diff", f"{left} and {right}", **sides, **values)
 
