@@ -116,7 +116,8 @@ def trees_of(
 ) -> TreesToCompare:
     """Return the committed trees of two refs; the arguments and errors are those of `diff_refs`."""
     if two_way:
-        base, before, after = None, *(commit_at(repository, txn, ref) for ref in (left, right))
+        base = None
+        before, after = (commit_at(repository, txn, ref) for ref in (left, right))
     else:
         points = find_merge_points(repository, txn, source=right, destination=left)
         base, before, after = points.base, points.destination, points.source

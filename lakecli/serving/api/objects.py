@@ -154,10 +154,8 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
     The returned function gets the present value of the path, or ``None``. It raises
     `PreconditionFailed` if a condition is not met.
     """
-    none_match, match = (
-        call.request.headers.get("if-none-match", ""),
-        call.request.headers.get("if-match"),
-    )
+    headers = call.request.headers
+    none_match, match = headers.get("if-none-match", ""), headers.get("if-match")
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:

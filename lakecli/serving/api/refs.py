@@ -168,7 +168,7 @@ def diff_branch(call: ApiCall) -> Mapping[str, Any]:
             diff.list_changes,
             lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start),
         )
-        return requests.page_of_paths(call, listing, difference_json)
+        return requests.page_of_paths(call, listing, _difference_json)
 
 
 def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -184,11 +184,11 @@ def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
         ) as found:
             yield from (each for each in found if each.path >= start)
 
-    record = partial(difference_json, has_right=call.flag("include_right_stats"))
+    record = partial(_difference_json, has_right=call.flag("include_right_stats"))
     return requests.page_of_paths(call, partial(diff.list_changes, changes), record)
 
 
-def difference_json(
+def _difference_json(
     change: Difference | ListedPrefix, *, has_right: bool = False
 ) -> Mapping[str, Any]:
     """Return lakeFS's ``Diff``.
