@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import lakecli
-from lakecli.base.model import Account, Entry
+from lakecli.base.model import Account
 from lakecli.engine.executors import hint_for_executors
 from lakecli.engine.runner import StoreLocation
 from lakecli.errors import IntegrityError, LakeError, NotFound
@@ -28,30 +28,10 @@ IDLE: Final = 60.0
 
 
 class TableFile(NamedTuple):
-    """A file of a table.
-
-    Attributes:
-        name: the path below the table.
-        address: the object's address, relative to the namespace or a full URI.
-        checksum: the checksum in the entry.
-        modified_at: the modification time in the entry.
-    """
+    """A file of a table: its path below the table, and what the entry records of its object."""
 
     name: str
-    address: str
-    size: int
-    checksum: str = ""
-    modified_at: datetime | None = None
-
-    @classmethod
-    def of(cls, name: str, entry: Entry) -> "TableFile":
-        """Return the `TableFile` for an entry."""
-        return cls(name, *Recorded.of(entry))
-
-    @property
-    def recorded(self) -> Recorded:
-        """The fields of the entry that describe the file's contents."""
-        return Recorded(*self[1:])
+    recorded: Recorded
 
     @property
     def directory(self) -> str:
@@ -60,12 +40,14 @@ class TableFile(NamedTuple):
 
     def dump(self) -> str:
         """Return the file as JSON."""
-        return json.dumps([*self[:-1], self.modified_at and self.modified_at.isoformat()])
+        *fields, at = self.recorded
+        return json.dumps([self.name, *fields, at and at.isoformat()])
 
     @classmethod
     def load(cls, name: str, address: str, size: int, checksum: str, at: str | None) -> "TableFile":
         """Return a file from the decoded JSON of `dump`."""
-        return cls(name, address, size, checksum, datetime.fromisoformat(at) if at else None)
+        modified_at = datetime.fromisoformat(at) if at else None
+        return cls(name, Recorded(address, size, checksum, modified_at))
 
 
 def read_piece(location: StoreLocation, file: TableFile, start: int, length: int) -> bytes:
@@ -77,7 +59,8 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
     """
     # A repository that is read without a clone has its namespace's URI as its name.
     uri = location.name if "/" in location.name else f"lakefs://{location.name}"
-    where = file.address if "://" in file.address else f"{location.uri}/{file.address}"
+    address = file.recorded.address
+    where = address if "://" in address else f"{location.uri}/{address}"
     store, key = locate_recorded(location.addresses(), file.recorded, uri)
     hint = "check the repository by fsck, which names all paths that need the object"
     try:
@@ -87,7 +70,7 @@ def read_piece(location: StoreLocation, file: TableFile, start: int, length: int
     if len(found) != length:
         raise IntegrityError(
             f"the data object of {file.name} has {start + len(found)} bytes instead of "
-            f"{file.size}: {where}",
+            f"{file.recorded.size}: {where}",
             hint=hint,
         )
     return found

@@ -93,7 +93,7 @@ def java_settings(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
         return {"JAVA_HOME": home}
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        return {"JAVA_HOME": ""}  # so that the launcher uses `java` on PATH
+        return {"JAVA_HOME": ""}  # the launcher then uses `java` on PATH
     packaged = _packaged()
     if packaged is None:
         hint = install_command("spark")
@@ -305,21 +305,15 @@ _directories: Final[list[OwnDirectory]] = []
 
 @contextmanager
 def _set(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables of this process, which PySpark reads; ``""`` unsets a variable."""
-    before = {name: os.environ.get(name) for name in variables}
+    """Set environment variables of this process, which PySpark reads, for a ``with`` block."""
+    before = dict(os.environ)
+    os.environ.update(variables)
     try:
-        _update(variables)
         yield
     finally:
-        _update({name: text or "" for name, text in before.items()})
-
-
-def _update(variables: Mapping[str, str]) -> None:
-    for name, text in variables.items():
-        if text:
-            os.environ[name] = text
-        else:
-            os.environ.pop(name, None)
+        for name in variables.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

@@ -21,21 +21,20 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from lakecli import __version__
-from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
+from lakecli.base.model import EMPTY_TREE, Commit, CommitId
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import as_directory
 from lakecli.committed.check import count_entries
-from lakecli.committed.merge import Sides
-from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.point_reads import find
-from lakecli.committed.scan import prefix_end, scan
-from lakecli.engine.differences import DiffInterval, intervals
+from lakecli.committed.scan import scan
+from lakecli.engine.differences import intervals
 from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import in_order
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
 from lakecli.exports.target import OwnFiles, real
 from lakecli.repository.contract import Repository
+from lakecli.repository.diff import TreesToCompare
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
@@ -221,19 +220,12 @@ def count_exported(
         tree = commit_at(repository, txn, ref).metarange_id
         since_tree = commit_at(repository, txn, since).metarange_id if since else EMPTY_TREE
     below = as_directory(prefix)
-    claimed = sum(part.entries for part in _intervals(repository, since_tree, tree, below))
+    compared = TreesToCompare(None, since_tree, tree, below)
+    parts = intervals(repository.trees, compared, entries=PART_ENTRIES)
+    claimed = sum(part.entries for part in parts)
     if claimed < check_from:
         return claimed
     return min(claimed, count_entries(repository.trees, since_tree, tree, check_from=check_from))
-
-
-def _intervals(
-    repository: Repository, since_tree: MetarangeId, tree: MetarangeId, prefix: bytes
-) -> Iterator[DiffInterval]:
-    trees = repository.trees
-    old, new = map(trees.metarange, (since_tree, tree))
-    sides = Sides(trees, MergeBase.of(since_tree), new, old)
-    return intervals(sides, entries=PART_ENTRIES, start=prefix, stop=prefix_end(prefix))
 
 
 def summarise(report: ExportReport) -> PartialFailure | None:
@@ -340,7 +332,8 @@ class _Rounds:
         outcome.take_back(checked)
 
     def _plan(self, job: Job) -> Iterator[ExportPart]:
-        for each in _intervals(self._repository, job.since_tree, job.tree, job.prefix):
+        compared = TreesToCompare(None, job.since_tree, job.tree, job.prefix)
+        for each in intervals(self._repository.trees, compared, entries=PART_ENTRIES):
             if not job.checks:
                 self._options.progress.expect(items=each.entries)
             yield ExportPart(each.start, each.stop)

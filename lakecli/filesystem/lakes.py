@@ -157,12 +157,7 @@ def _replace(home: str | None, namespace: str) -> None:
 
 
 def close_unused() -> None:
-    """Close the lakes that are not in use; they are opened again when needed."""
-    with _lock:
-        _close_unused()
-
-
-def _close_unused() -> None:
+    """Close the lakes that are not in use; call this with `_lock` if other threads may run."""
     for key, held in list(_open_lakes.items()):
         if not held.users:
             del _open_lakes[key]
@@ -171,7 +166,7 @@ def _close_unused() -> None:
 
 def _before_fork() -> None:
     _lock.acquire()
-    _close_unused()
+    close_unused()
 
 
 def _after_fork_in_child() -> None:

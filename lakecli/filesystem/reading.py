@@ -235,13 +235,11 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
                 raise
         return sorted(found)
 
-    def created(self, path: str) -> datetime:
-        """Return the time at which an object was recorded."""
-        return self.modified(path)
-
     def modified(self, path: str) -> datetime:
         """Return the time at which an object was recorded."""
         return self._found(path)[1].modified_at
+
+    created = modified
 
     def checksum(self, path: str) -> int:
         """Return an integer that changes when the contents of a file change."""
@@ -388,11 +386,12 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         If Git, lakecli or the system uses the name of the file, it is left out with a
         `LakeWarning`.
         """
-        if outfile is None and not isfilelike(lpath) and is_left_out(rpath):
-            return
-        if not isfilelike(lpath):
+        to_stream = outfile is not None or isfilelike(lpath)
+        if not to_stream:
+            if is_left_out(rpath):
+                return
             _check_inside(lpath, _target.get())
-        if outfile is not None or isfilelike(lpath) or self.isdir(rpath):
+        if to_stream or self.isdir(rpath):
             super().get_file(rpath, lpath, callback=callback, outfile=outfile, **options)
             return
         place, entry = self._found(rpath)

@@ -182,12 +182,10 @@ class LakeFileSystem(ReadingFileSystem):
         while parent:
             parent = self._parent(parent)
             self._made.discard(parent)
+        changes = pending or Pending()
+        changes.add(place, change)
         if pending is None:
-            pending = Pending()
-            pending.add(place, change)
-            pending.stage(self.home)
-        else:
-            pending.add(place, change)
+            changes.stage(self.home)
 
     def _above(self, place: LakePath) -> Mapping[bytes, bytes]:
         waiting = self._waiting

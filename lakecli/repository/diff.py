@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakecli.base.model import EMPTY_TREE, Commit, Difference, MetarangeId
 from lakecli.committed import merge_base, point_reads, tree_store
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import compare as compare_trees
-from lakecli.kv.local_store import put_over
+from lakecli.committed.scan import ListedPrefix, list_prefix
+from lakecli.kv.local_store import ReadTransaction, put_over
 from lakecli.refs.ref_store import get_parent
 from lakecli.repository.contract import Repository
+from lakecli.repository.readable import Refs
 from lakecli.repository.reading.merge_points import find_merge_points
 from lakecli.repository.reading.view import View, commit_at, open_view, resolve_ref
 from lakecli.repository.staged.changes import compare_staged, uncommitted
@@ -62,18 +64,64 @@ class TreesToCompare(NamedTuple):
 
 
 def compare_here(
-    trees: tree_store.TreeStore, compared: TreesToCompare, start: bytes = b""
+    trees: tree_store.TreeStore,
+    compared: TreesToCompare,
+    start: bytes = b"",
+    stop: bytes | None = None,
 ) -> Iterator[Difference]:
     """Yield the differences of trees in path order, computed by this process.
 
     Args:
         trees: the store that holds the trees.
         start: only this path and later paths.
+        stop: only paths before this one; ``None`` for no limit.
     """
     base, left, right, prefix = compared
     if base is None:
-        return diff(trees, left, right, prefix=prefix, start=start)
-    return compare_trees(trees, base=base, left=left, right=right, prefix=prefix, start=start)
+        return diff(trees, left, right, prefix=prefix, start=start, stop=stop)
+    return compare_trees(
+        trees, base=base, left=left, right=right, prefix=prefix, start=start, stop=stop
+    )
+
+
+def list_changes(
+    changes: Callable[[bytes], Iterator[Difference]],
+    *,
+    prefix: bytes = b"",
+    delimiter: bytes = b"",
+    after: bytes = b"",
+) -> Iterator[Difference | ListedPrefix]:
+    """Yield differences in path order; those below a common prefix become one result.
+
+    Args:
+        changes: a function that yields the differences below `prefix`, from the given path on.
+        delimiter: see `list_prefix`, as for `after`.
+    """
+
+    def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return ((each.path, cast("bytes", each)) for each in changes(start))
+
+    for found in list_prefix(by_path, prefix=prefix, delimiter=delimiter, after=after):
+        yield found if isinstance(found, ListedPrefix) else cast("Difference", found.value)
+
+
+def trees_of(
+    repository: Refs,
+    txn: ReadTransaction,
+    left: str,
+    right: str,
+    *,
+    prefix: bytes = b"",
+    two_way: bool = False,
+) -> TreesToCompare:
+    """Return the committed trees of two refs; the arguments and errors are those of `diff_refs`."""
+    if two_way:
+        base = None
+        before, after = (commit_at(repository, txn, ref) for ref in (left, right))
+    else:
+        points = find_merge_points(repository, txn, source=right, destination=left)
+        base, before, after = points.base, points.destination, points.source
+    return TreesToCompare(base, before.metarange_id, after.metarange_id, prefix)
 
 
 @contextmanager
@@ -109,9 +157,7 @@ def diff_refs(
         compare = partial(compare_here, repository.trees)
     with repository.lake.kv.read() as txn:
         if not two_way:
-            points = find_merge_points(repository, txn, source=right, destination=left)
-            left_tree, right_tree = points.destination.metarange_id, points.source.metarange_id
-            yield compare(TreesToCompare(points.base, left_tree, right_tree, prefix))
+            yield compare(trees_of(repository, txn, left, right, prefix=prefix))
             return
         left_tree = commit_at(repository, txn, left).metarange_id
         resolved = resolve_ref(repository, txn, right)

@@ -69,19 +69,9 @@ class EndpointAccess:
             if not self._token or not _is_equal(token, self._token):
                 return None
             self._token = ""
-            return self._begin()
-
-    def log_in(self, access_key: str, secret: str) -> str | None:
-        """Begin a session with the key pair; return the cookie's value, or ``None`` if refused."""
-        if not self.is_pair(access_key, secret):
-            return None
-        with self._lock:
-            return self._begin()
-
-    def _begin(self) -> str:
-        session = token_urlsafe()
-        self._sessions = [*self._sessions, session][-MOST_SESSIONS:]
-        return session
+            session = token_urlsafe()
+            self._sessions = [*self._sessions, session][-MOST_SESSIONS:]
+            return session
 
     def allows_session(self, cookie: str | None) -> bool:
         """Return whether the value of a cookie belongs to a session."""

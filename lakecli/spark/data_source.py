@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 import pyspark
@@ -29,11 +29,8 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lakecli.base.model import Difference, MetarangeId
+from lakecli.base.model import Difference
 from lakecli.base.uri import as_directory, parse, parse_path, ref_of
-from lakecli.committed.merge import Sides, compare
-from lakecli.committed.merge_base import MergeBase
-from lakecli.committed.scan import prefix_end
 from lakecli.committed.values import decode_entry
 from lakecli.engine.differences import intervals
 from lakecli.engine.errors_as_json import dump_error, load_error
@@ -41,10 +38,9 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.engine.spark_joins import task_number
 from lakecli.errors import LakeError, Unsupported, UsageError
 from lakecli.repository.contract import Repository
+from lakecli.repository.diff import TreesToCompare, compare_here, trees_of
 from lakecli.repository.log import LogOptions, log
-from lakecli.repository.reading.merge_points import find_merge_points
-from lakecli.repository.reading.view import commit_at
-from lakecli.spark.entries import SHARE, EntriesReader, Window, take_snapshot
+from lakecli.spark.entries import SHARE, EntriesReader, take_snapshot
 from lakecli.spark.file_writer import ROW_GROUP, TableFileWriter, UploadedFile, layout_of
 from lakecli.spark.record_columns import COLUMNS, COMMITS, DIFF, ENTRIES, check_schema, chosen
 from lakecli.spark.schema_check import SchemaCheck
@@ -100,7 +96,7 @@ class LakefsSource(datasource.DataSource):
             self._reader = partial(EntriesReader, snapshot, entries_per_partition=share)
         elif self._what == DIFF:
             trees = look_at_differences(uri, given["diff"], home=home, prefix=prefix)
-            self._reader = partial(DiffReader, trees, entries_per_partition=share)
+            self._reader = partial(DiffReader, *trees, entries_per_partition=share)
         else:
             look = look_at_commits if self._what == COMMITS else look_at_refs
             self._reader = partial(RecordsReader, look(uri, home))
@@ -227,18 +223,10 @@ class RecordsReader(DataSourceReader):
         yield _batch(arrow_schema(self.columns), partition.value)
 
 
-class ComparedTrees(NamedTuple):
-    """The trees of two refs; `base` is the merge base's tree for ``...``, else the left tree."""
-
-    location: StoreLocation
-    base: MergeBase
-    left: MetarangeId
-    right: MetarangeId
-    window: Window
-
-
-def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -> ComparedTrees:
-    """Return the trees to compare for ``LEFT...RIGHT`` or ``LEFT..RIGHT``.
+def look_at_differences(
+    uri: str, refs: str, *, home: str | None, prefix: str
+) -> tuple[StoreLocation, TreesToCompare]:
+    """Return the trees to compare for ``LEFT...RIGHT`` or ``LEFT..RIGHT``, and where they are.
 
     Args:
         uri: the repository, without a ref.
@@ -255,42 +243,33 @@ def look_at_differences(uri: str, refs: str, *, home: str | None, prefix: str) -
     if parsed.ref is not None:
         hint = f'.option("prefix", …).load("{parsed._replace(ref=None, path=None)}")'
         raise UsageError(f"the URI has a ref in addition to the two to compare: {uri!r}", hint=hint)
-    window = Window(os.fsencode(prefix), prefix_end(os.fsencode(prefix)))
+    below, two_way = os.fsencode(prefix), dots == ".."
     with opened(uri, home=home) as repository, repository.lake.kv.read() as txn:
-        location = StoreLocation.of(repository)
-        if dots == "..":
-            before, after = (commit_at(repository, txn, ref).metarange_id for ref in (left, right))
-            return ComparedTrees(location, MergeBase.of(before), before, after, window)
-        points = find_merge_points(repository, txn, source=right, destination=left)
-        before, after = points.destination.metarange_id, points.source.metarange_id
-        return ComparedTrees(location, points.base, before, after, window)
+        trees = trees_of(repository, txn, left, right, prefix=below, two_way=two_way)
+        return StoreLocation.of(repository), trees
 
 
 @dataclass(eq=False)
 class DiffReader(DataSourceReader):
     """Reads the differences of two trees; with a merge base, also the conflicts."""
 
-    trees: ComparedTrees
+    location: StoreLocation
+    compared: TreesToCompare
     columns: StructType
     entries_per_partition: int
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the intervals of keys in which the trees differ."""
-        trees, (start, stop) = self.trees, self.trees.window
         with told():
-            store = trees.location.trees()
-            sides = Sides(store, trees.base, *map(store.metarange, (trees.right, trees.left)))
-            most = self.entries_per_partition
-            found = intervals(sides, entries=most, start=start, stop=stop)
-            return [InputPartition(Window(each.start, each.stop)) for each in found]
+            trees, most = self.location.trees(), self.entries_per_partition
+            return list(map(InputPartition, intervals(trees, self.compared, entries=most)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the differences of an interval, in path order."""
-        trees, (start, stop) = self.trees, partition.value
         schema = arrow_schema(self.columns)
         with told():
-            store, (base, left, right) = trees.location.trees(), trees[1:4]
-            found = compare(store, base=base, left=left, right=right, start=start, stop=stop)
+            start, stop, _ = partition.value
+            found = compare_here(self.location.trees(), self.compared, start, stop)
             for batch in streams.batches(map(_difference_row, found), BATCH):
                 yield _batch(schema, batch)
 

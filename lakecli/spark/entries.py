@@ -29,7 +29,7 @@ from lakecli.repository.reading.view import open_view
 from lakecli.spark.record_columns import BATCH, ENTRIES, RANGE_ID, chosen, decode_batch
 from lakecli.spark.schemas import arrow_schema
 from lakecli.spark.sessions import explained, opened, read_parts, told
-from lakecli.stores.streams import groups_of
+from lakecli.stores.streams import batches, groups_of
 
 SHARE: Final = 524_288
 """The approximate number of entries per task; a task reads them in about half a second."""
@@ -71,13 +71,6 @@ class Snapshot(NamedTuple):
     metarange_id: MetarangeId
     prefix: bytes
     staged: list[tuple[bytes, bytes]]
-
-
-class Window(NamedTuple):
-    """The keys from `start` (inclusive) to `stop` (exclusive); ``None`` means no upper limit."""
-
-    start: bytes = b""
-    stop: bytes | None = None
 
 
 def take_snapshot(uri: str, *, home: str | Path | None, prefix: str = "") -> Snapshot:
@@ -134,9 +127,9 @@ class EntriesReader(DataSourceReader):
             paths = [path for path, _ in staged]
             parts: list[CommittedRanges | StagedEntries] = [*self._committed(paths)]
             present = [record for record in staged if record[1]]
-            for start in range(0, len(present), STAGED_BATCH):
-                keys, values = zip(*present[start : start + STAGED_BATCH], strict=True)
-                parts.append(StagedEntries([*keys], [*values]))
+            for some in batches(present, STAGED_BATCH):
+                keys, values = map(list, zip(*some, strict=True))
+                parts.append(StagedEntries(keys, values))
             return [InputPartition(part) for part in parts]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -165,10 +158,9 @@ class EntriesReader(DataSourceReader):
                 yield _batch(schema, len(part.keys), columns, None)
             else:
                 trees, prefix = self.snapshot.location.trees(), self.snapshot.prefix
-                window = Window(prefix, prefix_end(prefix))
                 for record in map(decode_range_record, part.ranges):
                     hidden = set(_between(part.hidden, record.min_key, record.max_key))
-                    for keys, values in batched(_blocks(trees, record, window), rows=BATCH):
+                    for keys, values in batched(_blocks(trees, record, prefix), rows=BATCH):
                         if hidden:
                             left = [at for at, key in enumerate(keys) if key not in hidden]
                             keys = [keys[at] for at in left]  # noqa: PLW2901
@@ -181,11 +173,11 @@ def _between(paths: list[bytes], first: bytes, last: bytes) -> list[bytes]:
     return paths[bisect_left(paths, first) : bisect_right(paths, last)]
 
 
-def _blocks(trees: TreeStore, record: RangeRecord, window: Window) -> Iterator[Records]:
-    """Yield the keys and values of a range that are in a window."""
-    start, stop = window
+def _blocks(trees: TreeStore, record: RangeRecord, prefix: bytes) -> Iterator[Records]:
+    """Yield the keys and values of a range that have a prefix."""
+    stop = prefix_end(prefix)
     for run in iter_runs(trees.table(record), record):
-        first = bisect_left(run.keys, start)
+        first = bisect_left(run.keys, prefix)
         last = len(run.keys) if stop is None else bisect_left(run.keys, stop)
         yield run.keys[first:last], run.values[first:last]
         if last < len(run.keys):

@@ -103,8 +103,8 @@ def mount(
     fields = (
         (
             file.name,
-            str(file.size),
-            str(int(file.modified_at.timestamp() * 1000) if file.modified_at else 0),
+            str(file.recorded.size),
+            str(int(at.timestamp() * 1000) if (at := file.recorded.modified_at) else 0),
             uri,
             "" if uri and native else file.dump(),
         )
@@ -227,11 +227,11 @@ def _find_scheme(spark: SparkSession, kind: str) -> str:
 
 def place_of(repository: Repository, file: TableFile) -> tuple[str, str]:
     """Return the kind of store that contains a file, and the rest of the file's URI for Hadoop."""
-    if split_pin(file.address).version_id:
+    if split_pin(file.recorded.address).version_id:
         raise Unsupported(
             f"{file.name} is one version of an object, which Spark cannot name", hint=_OTHERWISE
         )
-    store, key = repository.addresses.locate(file.address)
+    store, key = repository.addresses.locate(file.recorded.address)
     place = parse(store.uri)
     path = store.local_path(key) or "" if place.scheme == "local" else f"{place.path}/{key}"
     path = path.removeprefix("/")
@@ -258,7 +258,7 @@ def _check(repository: Repository, files: Sequence[TableFile]) -> None:
     Raises:
         IntegrityError: a file has changed.
     """
-    outside = [file.recorded for file in files if is_outside(file.address)]
+    outside = [file.recorded for file in files if is_outside(file.recorded.address)]
     uncertain = []
     for recorded, check in zip(outside, ask_all(repository.addresses, outside), strict=True):
         problem = check.problem or ""

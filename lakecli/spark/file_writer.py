@@ -5,15 +5,13 @@ refers to the files until the driver commits, so a task that fails or runs twice
 garbage.
 """
 
-import gzip
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -347,14 +345,8 @@ def _value_at(texts: pa.Array, position: int) -> str:
 
 def _run_starts(texts: list[pa.Array], count: int) -> list[int]:
     """Return the positions at which runs of equal partition values start, beginning with 0."""
-    if not count:
-        return []
-    changes = np.zeros(count, np.bool_)
-    changes[0] = True
-    for text in texts:
-        differs = pc.not_equal(text[1:], text[:-1])
-        changes[1:] |= differs.to_numpy(zero_copy_only=False)
-    return [int(at) for at in np.flatnonzero(changes)]
+    ends = (pc.run_end_encode(text).run_ends.to_pylist() for text in texts)
+    return sorted({0}.union(*ends) - {count})
 
 
 class _ParquetFile:
@@ -409,12 +401,8 @@ class _TextFile:
     """A text file with one row per line."""
 
     def __init__(self, path: Path, layout: FileLayout) -> None:
-        self._plain = path.open("wb")
-        self._file: BinaryIO = self._plain
-        if layout.compression == "gzip":
-            # No timestamp, so that the same rows result in the same bytes.
-            packed = gzip.GzipFile("", "wb", fileobj=self._plain, mtime=0)
-            self._file = cast("BinaryIO", packed)
+        packing = None if layout.compression == "none" else layout.compression
+        self._file = pa.output_stream(path, compression=packing)
         if layout.header:
             self._file.write(layout.header.encode() + b"\n")
 
@@ -424,7 +412,6 @@ class _TextFile:
 
     def close(self) -> None:
         self._file.close()
-        self._plain.close()
 
 
 def new_entries(

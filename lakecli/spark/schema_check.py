@@ -22,6 +22,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.hadoop_names import is_read
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.reading.view import View
 from lakecli.spark.schemas import recorded_in
 from lakecli.spark.sessions import explained, lower_case, option_text, quoted
@@ -74,12 +75,12 @@ class SchemaCheck:
         if newest is None or newest == self._checked:
             return
         self._check_partitions(newest)
-        if newest.size:
+        if newest.recorded.size:
             self._check_columns(newest)
         self._checked = newest
 
     def _check_columns(self, newest: TableFile) -> None:
-        self.repository.addresses.check(newest.address)
+        self.repository.addresses.check(newest.recorded.address)
         if self.spark is None:
             stored = recorded_in(StoreLocation.of(self.repository), newest)
         else:
@@ -181,21 +182,22 @@ class SchemaCheck:
 
 def _newest(view: View, prefix: bytes) -> TableFile | None:
     """Return the first file of the highest generation below a path, or ``None``."""
-    newest: tuple[bytes, bytes] | None = None
-    highest = -2
-    for path, value in view.scan(prefix=prefix):
-        found = _DATED.match(path.rpartition(b"/")[2])
-        generation = int(found[1]) if found else -1
-        name = os.fsdecode(path[len(prefix) :])
-        is_file = name and not name.endswith("/") and is_read(name)
-        if is_file and generation > highest:
-            newest, highest = (path, value), generation
-    if newest is None:
+
+    def generation(file: tuple[bytes, bytes]) -> int:
+        found = _DATED.match(file[0].rpartition(b"/")[2])
+        return int(found[1]) if found else -1
+
+    start = len(prefix)
+    files = (
+        (path, value)
+        for path, value in view.scan(prefix=prefix)
+        if not path.endswith(b"/") and is_read(os.fsdecode(path[start:]))
+    )
+    path, value = max(files, key=generation, default=(b"", b""))
+    if not path:
         return None
-    path, value = newest
-    entry = decode_entry(value)
-    name = path[len(prefix) :].decode(errors="replace")
-    return TableFile.of(name, entry)
+    name = path[start:].decode(errors="replace")
+    return TableFile(name, Recorded.of(decode_entry(value)))
 
 
 def merged_type(left: DataType, right: DataType) -> DataType | None:
@@ -221,8 +223,7 @@ def _merged_struct(left: StructType, right: StructType) -> StructType | None:
     others = {each.name.lower(): each for each in right.fields}
     fields = []
     for field in left.fields:
-        other = others.pop(field.name.lower(), None)
-        common = field.dataType if other is None else merged_type(field.dataType, other.dataType)
+        common = merged_type(field.dataType, others.pop(field.name.lower(), field).dataType)
         if common is None:
             return None
         fields.append(StructField(field.name, common))

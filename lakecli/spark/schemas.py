@@ -75,7 +75,7 @@ def check_schemas(
 
     flags = lower_case(options)
     default = str(spark.conf.get("spark.sql.parquet.mergeSchema", "false"))
-    present = [file for file in files if file.size]  # Spark ignores empty files
+    present = [file for file in files if file.recorded.size]  # Spark ignores empty files
     if flags.get("mergeschema", default).lower() != "true" and _SELECTING.isdisjoint(flags):
         # Spark reads the schema of the first file by name, or of the first file that is in no
         # directory, if there are no partition columns. Check both.

@@ -20,6 +20,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.hadoop_names import is_read
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.reading.view import no_such_path, open_view
 from lakecli.spark.private_names import analyzed_plan, sent_plan
 from lakecli.spark.sessions import is_connect
@@ -63,7 +64,7 @@ def table_files(repository: Repository, uri: str) -> "tuple[list[TableFile], Ori
         if is_read(name):
             entry = decode_entry(value)
             repository.addresses.check(entry.physical_address)
-            files.append(TableFile.of(name, entry))
+            files.append(TableFile(name, Recorded.of(entry)))
     if not files:
         hint = "all names begin with '_' or '.', which Spark ignores"
         raise NotFound(f"nothing to read at {uri}", hint=hint)
@@ -90,14 +91,15 @@ def read_footer(location: StoreLocation, file: TableFile) -> bytes:
     Raises:
         UsageError: the file is not a Parquet file.
     """
-    start = max(0, file.size - _TAIL)
-    tail = read_piece(location, file, start, file.size - start)
+    end = file.recorded.size
+    start = max(0, end - _TAIL)
+    tail = read_piece(location, file, start, end - start)
     size = int.from_bytes(tail[-8:-4], "little") + 8
-    if not tail.endswith(_MAGIC) or not len(_MAGIC) < size <= file.size - len(_MAGIC):
+    if not tail.endswith(_MAGIC) or not len(_MAGIC) < size <= end - len(_MAGIC):
         hint = 'a table in CSV or JSON needs its format: read_table(…, format="csv")'
         raise UsageError(f"Spark cannot read {file.name}, which is not a Parquet file", hint=hint)
     if size > len(tail):
-        tail = read_piece(location, file, file.size - size, size)
+        tail = read_piece(location, file, end - size, size)
     return _MAGIC + tail[-size:]
 
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from lakecli.base.model import EMPTY_TREE
 from lakecli.committed.diff import diff
-from lakecli.committed.merge import Sides, compare
+from lakecli.committed.merge import compare
 from lakecli.committed.merge_base import Ancestors, MergeBase
 from lakecli.committed.scan import prefix_end
 from lakecli.engine.differences import intervals
+from lakecli.repository.diff import TreesToCompare
 from tests.committed.trees import (
     Changes,
     Model,
@@ -29,18 +30,10 @@ from tests.committed.trees import (
 )
 
 if TYPE_CHECKING:
-    from lakecli.base.model import MetarangeId
-    from lakecli.committed.tree_store import TreeStore
     from lakecli.engine.differences import DiffInterval
 
 prefixes = st.sampled_from([b"", b"k", b"k000", b"k0015", b"x", b"k00"])
 sizes = st.sampled_from([1, 20, 60, 10_000])
-
-
-def two(trees: TreeStore, left: MetarangeId, right: MetarangeId) -> Sides:
-    """Return the sides of a comparison of two trees."""
-    old, new = trees.metarange(left), trees.metarange(right)
-    return Sides(trees, MergeBase.of(left), new, old)
 
 
 def check(found: list[DiffInterval], prefix: bytes) -> None:
@@ -62,7 +55,7 @@ def test_of_two_trees(model: Model, step: Changes, prefix: bytes, size: int, num
         build(trees, left),
         build(new_trees(trees.store, range_entries=number), changed(left, step)),
     )
-    found = list(intervals(two(trees, a, b), entries=size, start=prefix, stop=prefix_end(prefix)))
+    found = list(intervals(trees, TreesToCompare(None, a, b, prefix), entries=size))
     check(found, prefix)
     parts = [
         difference
@@ -81,8 +74,7 @@ def test_of_three_trees(
     b = build(trees, before)
     x, y = build(trees, changed(before, left_step)), build(trees, changed(before, right_step))
     base = MergeBase.of(b)
-    three = Sides(trees, base, trees.metarange(y), trees.metarange(x))
-    found = list(intervals(three, entries=size, start=prefix, stop=prefix_end(prefix)))
+    found = list(intervals(trees, TreesToCompare(base, x, y, prefix), entries=size))
     check(found, prefix)
     parts = [
         difference
@@ -97,9 +89,8 @@ def test_of_three_trees(
 def test_a_tree_is_cut_at_its_ranges() -> None:
     trees = new_trees()
     tree = trees.metarange(build(trees, large_model(2_000)))
-    found = list(intervals(two(trees, EMPTY_TREE, tree.id), entries=200))
+    found = list(intervals(trees, TreesToCompare(None, EMPTY_TREE, tree.id, b""), entries=200))
     assert sum(each.entries for each in found) == 2_000
-    assert sum(each.ranges for each in found) == len(tree)
     assert 7 <= len(found) <= 10
     ends = {last + b"\0" for last in tree.keys}
     assert all(each.stop in ends for each in found[:-1])
@@ -113,7 +104,7 @@ def test_each_range_is_read_once_and_equal_ones_never() -> None:
     old, new = trees.metarange(a), trees.metarange(b)
     different = {each[2:66] for each in old.values} ^ {each[2:66] for each in new.values}
     opened = 0
-    for each in intervals(two(trees, a, b), entries=100):
+    for each in intervals(trees, TreesToCompare(None, a, b, b""), entries=100):
         mine = reopened(trees)
         list(diff(mine, a, b, start=each.start, stop=each.stop))
         opened += mine.counts.ranges_opened
@@ -133,8 +124,7 @@ def test_of_a_base_of_several_trees(
         for each in (before, one, other, changed(joined, steps[2]), changed(joined, steps[3]))
     )
     base = MergeBase((Ancestors((c, d), {(0, 1): 1}), Ancestors((b,), {})))
-    three = Sides(trees, base, trees.metarange(y), trees.metarange(x))
-    found = list(intervals(three, entries=size, start=prefix, stop=prefix_end(prefix)))
+    found = list(intervals(trees, TreesToCompare(base, x, y, prefix), entries=size))
     check(found, prefix)
     parts = [
         difference

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lakecli.base.model import Account
 from lakecli.engine.object_reader import TableFile, answer
 from lakecli.engine.runner import StoreLocation
+from lakecli.repository.reading.recorded import Recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,15 +27,15 @@ def test_pieces_and_errors(tmp_path: Path) -> None:
     location = StoreLocation(f"local://{tmp_path}", "", 16, "demo", ("s3://allowed",), account)
     (tmp_path / "data").mkdir()
     (tmp_path / "data/x").write_bytes(b"0123456789")
-    file = TableFile("k=1/x", "data/x", 10)
-    assert ask(location, file, 2, 3) == (3, b"234")
-    for wrong, what in (
-        (file._replace(size=12), b"has 10 bytes instead of 12"),
-        (file._replace(address="data/y"), b"k=1/x is missing"),
-        (file._replace(address="gs://other/y"), b"gs://other"),
-        (TableFile("\udcff", "data/y", 10), rb"\udcff is missing"),
+    recorded = Recorded("data/x", 10, "", None)
+    assert ask(location, TableFile("k=1/x", recorded), 2, 3) == (3, b"234")
+    for name, wrong, what in (
+        ("k=1/x", recorded._replace(size=12), b"has 10 bytes instead of 12"),
+        ("k=1/x", recorded._replace(address="data/y"), b"k=1/x is missing"),
+        ("k=1/x", recorded._replace(address="gs://other/y"), b"gs://other"),
+        ("\udcff", recorded._replace(address="data/y"), rb"\udcff is missing"),
     ):
-        count, text = ask(location, wrong, 0, wrong.size)
+        count, text = ask(location, TableFile(name, wrong), 0, wrong.size)
         assert count == -len(text)
         assert what in text
         assert b"\nhint: " in text

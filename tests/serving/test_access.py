@@ -65,18 +65,14 @@ def test_a_new_link_replaces_the_last_one(keys: EndpointAccess) -> None:
     assert keys.begin_session(new) is not None
 
 
-def test_a_session_begins_with_the_key_pair(keys: EndpointAccess) -> None:
-    assert keys.log_in("KEY", "wrong") is None
-    assert keys.allows_session(keys.log_in("KEY", "sécret:1"))
-
-
 def test_no_other_text_is_a_session(keys: EndpointAccess) -> None:
     for text in (None, "", "x"):
         assert not keys.allows_session(text)
 
 
 def test_the_oldest_session_ends_when_there_are_many(keys: EndpointAccess) -> None:
-    sessions = [keys.log_in("KEY", "sécret:1") for _ in range(access.MOST_SESSIONS + 1)]
+    tokens = (keys.new_link_token() for _ in range(access.MOST_SESSIONS + 1))
+    sessions = [keys.begin_session(each) for each in tokens]
     assert not keys.allows_session(sessions[0])
     assert all(map(keys.allows_session, sessions[1:]))
 

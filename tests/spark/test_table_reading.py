@@ -20,6 +20,7 @@ from lakecli.engine.runner import StoreLocation
 from lakecli.errors import IntegrityError, NotFound, Unsupported, UsageError
 from lakecli.repository.commit import commit
 from lakecli.repository.reading.addresses import OutsideAddress, remember
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.repository.rm import rm_trees
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.upload import UploadOptions
@@ -270,9 +271,9 @@ def test_executors_get_the_allowed_places(anywhere: Repository) -> None:
     assert location.addresses().locate("s3://allowed/x")[1] == "x"
     for address in ("s3://other/x", "gs://allowed/x", "local:///etc/passwd", "file:///etc/passwd"):
         with pytest.raises(OutsideAddress):
-            read_piece(location, TableFile("x", address, 1), 0, 1)
+            read_piece(location, TableFile("x", Recorded(address, 1, "", None)), 0, 1)
         with pytest.raises(OutsideAddress):
-            read_footer(location, TableFile("x", address, 1))
+            read_footer(location, TableFile("x", Recorded(address, 1, "", None)))
 
 
 def _clustered(path: Path) -> None:
@@ -358,6 +359,6 @@ def test_what_spark_cannot_read_itself_is_refused(
 def test_names_that_hadoop_changes_are_refused(repository: Repository, name: str) -> None:
     remember(repository, ["s3://allowed"])
     with pytest.raises(Unsupported, match="cannot read an object by its address"):
-        place_of(repository, TableFile("f", f"s3://allowed/{name}", 1))
-    fine = TableFile("f", "s3://allowed/day=a%20b/f 1.parquet", 1)
+        place_of(repository, TableFile("f", Recorded(f"s3://allowed/{name}", 1, "", None)))
+    fine = TableFile("f", Recorded("s3://allowed/day=a%20b/f 1.parquet", 1, "", None))
     assert place_of(repository, fine) == ("s3", "allowed/day=a%20b/f 1.parquet")

@@ -3,7 +3,7 @@
 ::
 
     routes                   finds the operation, checks access, sends errors
-    configuration            version, storage, user, login
+    configuration            version, storage, user
     tasks                    imports, refs dumps
     objects                  read, list, write, copy, delete; forms; uploads to the bucket itself
     refs                     branches, tags, commits, log, diff, merge

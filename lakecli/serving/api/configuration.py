@@ -1,9 +1,9 @@
-"""Operations about the server itself: configuration, health, login and the current user."""
+"""Operations about the server itself: configuration, health and the current user."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, free_text
+from lakecli.serving.api.requests import ApiCall, ApiOperation
 from lakecli.stores.uri import is_local, parse
 
 VERSION: Final = {"version": "1.84.0", "version_context": "lakeFS", "upgrade_recommended": False}
@@ -50,23 +50,10 @@ def get_config(call: ApiCall) -> Mapping[str, Any]:
 
 def get_user(call: ApiCall) -> Mapping[str, Any]:
     """Return the only user: the committer of all commits."""
-    who = call.committer
-    user: dict[str, Any] = {"id": who, "creation_date": 0, "friendly_name": who}
-    if who.endswith(">"):
-        user["email"] = who.rpartition("<")[2].removesuffix(">")
-    return {"user": user}
-
-
-def log_in(call: ApiCall) -> Mapping[str, Any]:
-    """Return a session token for the key pair in the body."""
-    token = call.context.access.log_in(*call.fields.values())
-    if token is None:
-        raise ApiError(401, "error authenticating request")
-    return {"token": token}
+    return {"user": {"id": call.committer, "creation_date": 0, "friendly_name": call.committer}}
 
 
 _STATE: Final = {"state": "initialized", "comm_prefs_missing": False}
-_PAIR: Final = JsonFields(access_key_id=free_text, secret_access_key=free_text)
 
 OPERATIONS: Final = (
     ApiOperation("healthCheck", "GET", "/healthcheck", lambda _: None, 204),
@@ -75,6 +62,5 @@ OPERATIONS: Final = (
     ApiOperation("getConfig", "GET", "/config", get_config),
     ApiOperation("getSetupState", "GET", "/setup_lakefs", lambda _: _STATE),
     ApiOperation("getCurrentUser", "GET", "/user", get_user),
-    ApiOperation("login", "POST", "/auth/login", log_in, body=_PAIR),
     ApiOperation("postStatsEvents", "POST", "/statistics", lambda _: None, 204),
 )

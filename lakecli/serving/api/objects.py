@@ -10,6 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from lakecli.base.content_types import DEFAULT, content_type_of
@@ -17,7 +18,7 @@ from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, MAX_PATH_SIZE, Entry
 from lakecli.base.validation import MAX_COUNT, Invalid, list_of, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix
+from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository import cp
@@ -28,7 +29,7 @@ from lakecli.repository.reading.addresses import is_external
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.stager import NewAttributes
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_json
 from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import PreconditionFailed
@@ -108,13 +109,13 @@ def get_object(call: ApiCall) -> Response:
         "Last-Modified": http_date(entry.modified_at),
         "Content-Type": entry.content_type if _TYPE.fullmatch(entry.content_type) else DEFAULT,
     }
-    if has_tag(call.headers.get("if-none-match", ""), tag, is_weak=True):
+    if has_tag(call.request.headers.get("if-none-match", ""), tag, is_weak=True):
         return Response(status_code=304, headers=headers)
-    is_same = call.headers.get("if-range", etag) == etag
-    part = part_of(call.headers.get("range", ""), entry.size) if is_same else None
+    is_same = call.request.headers.get("if-range", etag) == etag
+    part = part_of(call.request.headers.get("range", ""), entry.size) if is_same else None
     if part is not None and part[0] >= part[1]:
         unsatisfied = {"Content-Range": f"bytes */{entry.size}"}
-        raise ApiError(416, f"the object has {entry.size} bytes", unsatisfied)
+        raise HTTPException(416, f"the object has {entry.size} bytes", unsatisfied)
     return object_response(call.request, call.context, repository, entry, headers, span=part)
 
 
@@ -133,9 +134,8 @@ def list_objects(call: ApiCall) -> Mapping[str, Any]:
     """List objects, or the common prefixes of their paths."""
     prefix = call.raw("prefix")
     with call.context.served.view(call["repository"], call["ref"]) as view:
-        return requests.page_of_paths(
-            call, lambda start: view.scan(prefix=prefix, start=start), partial(_listed_json, call)
-        )
+        listing = partial(list_prefix, lambda start: view.scan(prefix=prefix, start=start))
+        return requests.page_of_paths(call, listing, partial(_listed_json, call))
 
 
 def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
@@ -154,7 +154,8 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
     The returned function gets the present value of the path, or ``None``. It raises
     `PreconditionFailed` if a condition is not met.
     """
-    none_match, match = call.headers.get("if-none-match", ""), call.headers.get("if-match")
+    headers = call.request.headers
+    none_match, match = headers.get("if-none-match", ""), headers.get("if-match")
     value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
@@ -172,12 +173,12 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     """Store the object in the body, and stage it; return its ``ObjectStats``."""
     path, writer = call.path(), call.writer
     assert not isinstance(call.body, bytes)
-    sent_type, pieces = open_upload(call.headers.get("content-type", ""), call.body)
+    sent_type, pieces = open_upload(call.request.headers.get("content-type", ""), call.body)
     deposited = writer.deposit(pieces)
     own = {
         lead + header.removeprefix(prefix): text
         for prefix, lead in _META_HEADERS.items()
-        for header, text in call.headers.items()
+        for header, text in call.request.headers.items()
         if header.startswith(prefix)
     }
     at = call.repository.lake.runtime.now()
@@ -195,7 +196,7 @@ def delete_objects(call: ApiCall) -> Mapping[str, Any]:
     for change, outcome in zip(changes, outcomes, strict=True):
         if isinstance(outcome, LakeError):
             error, path = requests.of_lake_error(outcome), os.fsdecode(change.path[:MAX_PATH_SIZE])
-            failed.append({"status_code": error.status, "message": error.message, "path": path})
+            failed.append({"status_code": error.status_code, "message": error.detail, "path": path})
     return {"errors": failed}
 
 
@@ -305,7 +306,6 @@ _STAGED: Final = JsonFields(
     mtime=optional(requests.seconds(0), None),
     metadata=optional(requests.metadata, {}),
     content_type=requests.no_text,
-    force=requests.flag,
 )
 
 
@@ -359,36 +359,36 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
         size = wanted["size_bytes"]
         entry = incoming.bring_in(repository, path, found, attributes, size=size)
     except MalformedId:
-        raise ApiError(400, "not a staging address of this repository") from None
+        raise Invalid("not a staging address of this repository") from None
     except IntegrityError as error:
-        raise ApiError(400, error.message) from error
+        raise Invalid(error.message) from error
     staged = call.apply(path, _conditional(call, entry))
     incoming.clear(repository, found, version)
     return _object_json(call, path, staged)
 
 
-_REF: Final = requests.REPOSITORY + "/refs/{ref}/objects"
-_BRANCH: Final = requests.REPOSITORY + "/branches/{branch}/objects"
-_BACKING: Final = requests.REPOSITORY + "/branches/{branch}/staging/backing"
-_OWN: Final = _BRANCH + "/stat/user_metadata"
 _SET: Final = JsonFields(set=requests.metadata)
 _COPY: Final = JsonFields(src_path=requests.path_text, src_ref=optional(requests.name_text, ""))
 _PATHS: Final = JsonFields(paths=list_of(text(1 << 16, has_nul=True), requests.LARGEST_PAGE))
 
-OPERATIONS: Final = (
-    ApiOperation("getObject", "GET", _REF, get_object),
-    ApiOperation("headObject", "HEAD", _REF, get_object),
-    ApiOperation("statObject", "GET", _REF + "/stat", stat_object),
-    ApiOperation("listObjects", "GET", _REF + "/ls", list_objects),
-    ApiOperation("uploadObject", "POST", _BRANCH, upload_object, 201, acts=False, is_raw=True),
-    ApiOperation("deleteObject", "DELETE", _BRANCH, delete_objects, 204, acts=False),
+_OBJECTS: Final = "/branches/{branch}/objects"
+_METADATA: Final = "/branches/{branch}/objects/stat/user_metadata"
+_BACKING: Final = "/branches/{branch}/staging/backing"
+
+OPERATIONS: Final = requests.on_repository(
+    ApiOperation("getObject", "GET", "/refs/{ref}/objects", get_object),
+    ApiOperation("headObject", "HEAD", "/refs/{ref}/objects", get_object),
+    ApiOperation("statObject", "GET", "/refs/{ref}/objects/stat", stat_object),
+    ApiOperation("listObjects", "GET", "/refs/{ref}/objects/ls", list_objects),
+    ApiOperation("uploadObject", "POST", _OBJECTS, upload_object, 201, acts=False, is_raw=True),
+    ApiOperation("deleteObject", "DELETE", _OBJECTS, delete_objects, 204, acts=False),
     ApiOperation(
-        "deleteObjects", "POST", _BRANCH + "/delete", delete_objects, body=_PATHS, acts=False
+        "deleteObjects", "POST", _OBJECTS + "/delete", delete_objects, body=_PATHS, acts=False
     ),
-    ApiOperation("copyObject", "POST", _BRANCH + "/copy", copy_object, 201, _COPY),
-    ApiOperation("stageObject", "PUT", _BRANCH, stage_object, 201, _STAGED),
+    ApiOperation("copyObject", "POST", _OBJECTS + "/copy", copy_object, 201, _COPY),
+    ApiOperation("stageObject", "PUT", _OBJECTS, stage_object, 201, _STAGED),
     # lakeFS answers 204, although its document says 201; lakectl fails after another status.
-    ApiOperation("updateObjectUserMetadata", "PUT", _OWN, update_metadata, 204, _SET),
+    ApiOperation("updateObjectUserMetadata", "PUT", _METADATA, update_metadata, 204, _SET),
     ApiOperation("getPhysicalAddress", "GET", _BACKING, get_physical_address),
     ApiOperation("linkPhysicalAddress", "PUT", _BACKING, link_physical_address, 200, _LINK),
 )

@@ -1,25 +1,25 @@
 """Branches, tags and commits: list, create, move, delete, log, diff, merge."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
 from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
-from lakecli.committed.scan import ListedObject, ListedPrefix
+from lakecli.committed.scan import ListedPrefix
 from lakecli.committed.values import decode_entry
-from lakecli.errors import ConflictError
+from lakecli.errors import ConflictError, PermissionDenied, Unsupported
 from lakecli.repository import branch, cherry_pick, commit, diff, log, merge, revert, tag
 from lakecli.repository.reading.merge_points import find_merge_base
 from lakecli.repository.reading.view import check_branch, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, as_json, flag
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_json, flag
 
 _METADATA: Final = optional(requests.metadata, None)
 
@@ -69,7 +69,7 @@ def get_branch(call: ApiCall) -> Mapping[str, Any]:
 def delete_branch(call: ApiCall) -> None:
     """Delete a branch and its uncommitted changes; refuse the default branch."""
     if call["branch"] == call.repository.record.default_branch:
-        raise ApiError(403, "cannot delete repository default branch")
+        raise PermissionDenied("cannot delete repository default branch")
     branch.delete(call.repository, call["branch"])
     call.context.own(HiddenBranches).discard((call["repository"], call["branch"]))
 
@@ -113,7 +113,7 @@ def cherry_pick_on(call: ApiCall) -> Mapping[str, Any]:
     """Cherry-pick a commit: commit its change on a branch."""
     given = call.fields
     if any(each is not None for each in given["commit_overrides"].values()):
-        raise ApiError(501, "a cherry-pick keeps the message and the metadata")
+        raise Unsupported("a cherry-pick keeps the message and the metadata")
     made = cherry_pick.cherry_pick(
         call.repository, given["ref"], call["branch"], committer=call.committer,
         parent_number=given["parent_number"],
@@ -134,7 +134,7 @@ COMMIT: Final = JsonFields(
 def create_commit(call: ApiCall) -> Mapping[str, Any]:
     """Commit the uncommitted changes of a branch."""
     if call.text("source_metarange"):
-        raise ApiError(501, "commits are made of what is staged only")
+        raise Unsupported("commits are made of what is staged only")
     given = {"committer": call.committer, "created_at": call.fields.pop("date"), **call.fields}
     return commit_json(commit.commit(call.repository, call["branch"], **given))
 
@@ -164,9 +164,11 @@ def diff_branch(call: ApiCall) -> Mapping[str, Any]:
     """List the uncommitted changes of a branch."""
     check_branch(call.repository, call["branch"])
     with open_view(call.repository, call["branch"]) as view:
-        return _page_of_changes(
-            call, lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start)
+        listing = partial(
+            diff.list_changes,
+            lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start),
         )
+        return requests.page_of_paths(call, listing, _difference_json)
 
 
 def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -182,30 +184,22 @@ def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
         ) as found:
             yield from (each for each in found if each.path >= start)
 
-    return _page_of_changes(call, changes, has_right=call.flag("include_right_stats"))
+    record = partial(_difference_json, has_right=call.flag("include_right_stats"))
+    return requests.page_of_paths(call, partial(diff.list_changes, changes), record)
 
 
-def _page_of_changes(
-    call: ApiCall, changes: Callable[[bytes], Iterator[Difference]], *, has_right: bool = False
+def _difference_json(
+    change: Difference | ListedPrefix, *, has_right: bool = False
 ) -> Mapping[str, Any]:
-    def by_path(start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return ((each.path, cast("bytes", each)) for each in changes(start))
-
-    return requests.page_of_paths(call, by_path, partial(_difference_json, has_right=has_right))
-
-
-def _difference_json(found: ListedObject | ListedPrefix, *, has_right: bool) -> Mapping[str, Any]:
     """Return lakeFS's ``Diff``.
 
     Args:
-        found: a path with its `Difference` as the value, or a common prefix of several paths.
         has_right: whether to describe the object on the right side, too.
     """
-    path = requests.shown_text(found.path)
-    if isinstance(found, ListedPrefix):
+    path = requests.shown_text(change.path)
+    if isinstance(change, ListedPrefix):
         kind = {"type": "prefix_changed", "path_type": "common_prefix"}
         return {**kind, "path": path, "size_bytes": 0}
-    change = cast("Difference", found.value)
     value = change.left if change.type is ChangeType.REMOVED else change.right or change.left
     assert value is not None
     entry = decode_entry(value)
@@ -229,7 +223,7 @@ _MERGE: Final = JsonFields(
 )
 
 
-def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
+def merge_into_branch(call: ApiCall) -> Mapping[str, Any] | Response:
     """Merge a ref into a branch; return the ID of the merge commit."""
     wanted = call.fields
     decisions = Decisions(MergeStrategy(wanted["strategy"] or MergeStrategy.FAIL))
@@ -241,7 +235,7 @@ def merge_into_branch(call: ApiCall) -> Mapping[str, Any]:
         made = merge.merge(call.repository, call["sourceRef"], call["destinationBranch"], options)
     except ConflictError as error:
         # Old clients read a `MergeResult` here, newer clients an `Error`.
-        raise ApiError(409, error.message, reference="") from error
+        return requests.json_response({"message": error.message, "reference": ""}, 409)
     return {"reference": made.id}
 
 
@@ -276,33 +270,31 @@ def delete_tag(call: ApiCall) -> None:
     tag.delete(call.repository, call["tag"])
 
 
-_ALL: Final = requests.REPOSITORY + "/branches"
-_NAMED: Final = _ALL + "/{branch}"
-_MERGES: Final = requests.REPOSITORY + "/refs/{sourceRef}/merge/{destinationBranch}"
-_TAGS: Final = requests.REPOSITORY + "/tags"
 _BRANCH: Final = JsonFields(name=requests.name_text, source=requests.name_text, hidden=flag)
-_TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text, force=flag)
+_TAG: Final = JsonFields(id=requests.name_text, ref=requests.name_text)
 
-OPERATIONS: Final = (
-    ApiOperation("listBranches", "GET", _ALL, list_branches),
-    ApiOperation("createBranch", "POST", _ALL, create_branch, 201, _BRANCH),
-    ApiOperation("getBranch", "GET", _NAMED, get_branch),
-    ApiOperation("deleteBranch", "DELETE", _NAMED, delete_branch, 204),
-    ApiOperation("resetBranch", "PUT", _NAMED, reset_branch, 204, _RESET),
-    ApiOperation("hardResetBranch", "PUT", _NAMED + "/hard_reset", hard_reset_branch, 204),
-    ApiOperation("revertBranch", "POST", _NAMED + "/revert", revert_branch, 204, _PICK),
-    ApiOperation("cherryPick", "POST", _NAMED + "/cherry-pick", cherry_pick_on, 201, _PICK),
-    ApiOperation("diffBranch", "GET", _NAMED + "/diff", diff_branch),
-    ApiOperation("commit", "POST", _NAMED + "/commits", create_commit, 201, COMMIT),
-    ApiOperation("getCommit", "GET", requests.REPOSITORY + "/commits/{commitId}", get_commit),
-    ApiOperation("logCommits", "GET", requests.REPOSITORY + "/refs/{ref}/commits", log_commits),
+_MERGES: Final = "/refs/{sourceRef}/merge/{destinationBranch}"
+
+OPERATIONS: Final = requests.on_repository(
+    ApiOperation("listBranches", "GET", "/branches", list_branches),
+    ApiOperation("createBranch", "POST", "/branches", create_branch, 201, _BRANCH),
+    ApiOperation("getBranch", "GET", "/branches/{branch}", get_branch),
+    ApiOperation("deleteBranch", "DELETE", "/branches/{branch}", delete_branch, 204),
+    ApiOperation("resetBranch", "PUT", "/branches/{branch}", reset_branch, 204, _RESET),
+    ApiOperation("hardResetBranch", "PUT", "/branches/{branch}/hard_reset", hard_reset_branch, 204),
+    ApiOperation("revertBranch", "POST", "/branches/{branch}/revert", revert_branch, 204, _PICK),
     ApiOperation(
-        "diffRefs", "GET", requests.REPOSITORY + "/refs/{leftRef}/diff/{rightRef}", diff_of_refs
+        "cherryPick", "POST", "/branches/{branch}/cherry-pick", cherry_pick_on, 201, _PICK
     ),
+    ApiOperation("diffBranch", "GET", "/branches/{branch}/diff", diff_branch),
+    ApiOperation("commit", "POST", "/branches/{branch}/commits", create_commit, 201, COMMIT),
+    ApiOperation("getCommit", "GET", "/commits/{commitId}", get_commit),
+    ApiOperation("logCommits", "GET", "/refs/{ref}/commits", log_commits),
+    ApiOperation("diffRefs", "GET", "/refs/{leftRef}/diff/{rightRef}", diff_of_refs),
     ApiOperation("mergeIntoBranch", "POST", _MERGES, merge_into_branch, body=_MERGE),
     ApiOperation("findMergeBase", "GET", _MERGES, get_merge_base),
-    ApiOperation("listTags", "GET", _TAGS, list_tags),
-    ApiOperation("createTag", "POST", _TAGS, create_tag, 201, _TAG),
-    ApiOperation("getTag", "GET", _TAGS + "/{tag}", get_tag),
-    ApiOperation("deleteTag", "DELETE", _TAGS + "/{tag}", delete_tag, 204),
+    ApiOperation("listTags", "GET", "/tags", list_tags),
+    ApiOperation("createTag", "POST", "/tags", create_tag, 201, _TAG),
+    ApiOperation("getTag", "GET", "/tags/{tag}", get_tag),
+    ApiOperation("deleteTag", "DELETE", "/tags/{tag}", delete_tag, 204),
 )

@@ -8,12 +8,14 @@ from starlette.responses import Response
 
 from lakecli.base.model import RepositoryRecord, is_repository_name
 from lakecli.base.validation import list_of, optional, or_empty, text_that
+from lakecli.errors import PermissionDenied, Unsupported
 from lakecli.refs.names import is_branch_name
 from lakecli.remote.policy import read_policy
 from lakecli.repository import branch_protect, repo
 from lakecli.repository.handle.lake import Lake
 from lakecli.serving.api import requests
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields, name_text
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, name_text
+from lakecli.serving.statuses import PreconditionFailed
 from lakecli.stores.uri import as_url
 
 
@@ -51,9 +53,9 @@ def create_repository(call: ApiCall) -> Mapping[str, Any]:
     wanted, served = call.fields, call.context.served
     for name in ("sample_data", "read_only", "storage_id"):
         if wanted[name]:
-            raise ApiError(501, f"repositories have no {name}")
+            raise Unsupported(f"repositories have no {name}")
     if not served.takes_new:
-        raise ApiError(403, "this endpoint serves certain repositories only")
+        raise PermissionDenied("this endpoint serves certain repositories only")
     runtime = served.lake.runtime._replace(command=call.client.command(call.action))
     lake = Lake(served.lake.home, served.lake.kv, runtime)
     branch = wanted["default_branch"] or repo.DEFAULT_BRANCH
@@ -87,21 +89,26 @@ def set_branch_protection(call: ApiCall) -> None:
     """Replace the patterns of protected branches."""
     wanted = {each["pattern"] for each in call.fields}
     present = read_policy(call.repository.store)
-    expected = call.headers.get("if-match", "").strip('"')
+    expected = call.request.headers.get("if-match", "").strip('"')
     if expected and expected != _etag(branch_protect.patterns_of(present)):
-        raise ApiError(412, "the rules have changed")
+        raise PreconditionFailed("the rules have changed")
     branch_protect.set_patterns(call.repository, wanted, who=call.committer, present=present)
 
 
-_RULES: Final = requests.REPOSITORY + "/settings/branch_protection"
 _PATTERNS: Final = list_of(JsonFields(pattern=name_text), 1_000)
+
+_RULES: Final = "/settings/branch_protection"
 
 OPERATIONS: Final = (
     ApiOperation("listRepositories", "GET", "/repositories", list_repositories),
     ApiOperation("createRepository", "POST", "/repositories", create_repository, 201, _CREATION),
-    ApiOperation("getRepository", "GET", requests.REPOSITORY, get_repository),
-    ApiOperation("deleteRepository", "DELETE", requests.REPOSITORY, delete_repository, 204),
-    ApiOperation("getRepositoryMetadata", "GET", requests.REPOSITORY + "/metadata", lambda _: {}),
-    ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
-    ApiOperation("setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204, _PATTERNS),
+    *requests.on_repository(
+        ApiOperation("getRepository", "GET", "", get_repository),
+        ApiOperation("deleteRepository", "DELETE", "", delete_repository, 204),
+        ApiOperation("getRepositoryMetadata", "GET", "/metadata", lambda _: {}),
+        ApiOperation("getBranchProtectionRules", "GET", _RULES, get_branch_protection),
+        ApiOperation(
+            "setBranchProtectionRules", "PUT", _RULES, set_branch_protection, 204, _PATTERNS
+        ),
+    ),
 )

@@ -16,19 +16,19 @@ from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from lakecli import errors
 from lakecli.base.layout import MAX_METADATA_SIZE
-from lakecli.base.model import MAX_PATH_SIZE, Entry
+from lakecli.base.model import MAX_PATH_SIZE, Difference, Entry
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
 from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext
@@ -37,6 +37,8 @@ from lakecli.serving.statuses import status_of
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 
 T = TypeVar("T")
+Listed: TypeAlias = ListedObject | ListedPrefix | Difference
+L = TypeVar("L", bound=Listed)
 
 LARGEST_BODY: Final = 16 << 20
 """The maximum size of a JSON body in bytes, which is enough for a thousand escaped paths."""
@@ -49,31 +51,16 @@ _LARGEST_QUERY: Final = 256
 _UNDECODABLE: Final = "\0"
 """Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""
 
-REPOSITORY: Final = "/repositories/{repository}"
 READING: Final = frozenset({"GET", "HEAD"})
 NO_CONTENT: Final = 204
 
 # Errors --------------------------------------------------------------------------------------
 
 
-class ApiError(Exception):
-    """An error response in lakeFS's form.
-
-    Attributes:
-        more: fields of the body other than ``message``.
-    """
-
-    def __init__(
-        self, status: int, message: str, headers: Mapping[str, str] | None = None, **more: str
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers, self.more = status, message, headers, more
-
-
-def of_lake_error(error: errors.LakeError | Invalid) -> ApiError:
+def of_lake_error(error: errors.LakeError | Invalid) -> HTTPException:
     """Return the error response for an error of lakecli, with the hint in the message."""
     hint = getattr(error, "hint", None)
-    return ApiError(status_of(error), f"{error} ({hint})" if hint else str(error))
+    return HTTPException(status_of(error), f"{error} ({hint})" if hint else str(error))
 
 
 # Operations ----------------------------------------------------------------------------------
@@ -113,6 +100,12 @@ class ApiOperation(NamedTuple):
                 return self.handler(call)
         call.repository = call.context.served.repository(call["repository"])
         return self.handler(call)
+
+
+def on_repository(*operations: ApiOperation) -> list[ApiOperation]:
+    """Return operations on a repository; their paths are given relative to the repository's."""
+    place = "/repositories/{repository}"
+    return [each._replace(path=place + each.path) for each in operations]
 
 
 class JsonFields(Record):
@@ -166,7 +159,6 @@ class ApiCall:
 
     context: ServingContext
     request: Request
-    headers: Headers
     client: Client
     action: str
     parameters: Mapping[str, str]
@@ -328,22 +320,20 @@ def page(
 
 
 def page_of_paths(
-    call: ApiCall,
-    scan: Callable[[bytes], Iterator[tuple[bytes, bytes]]],
-    record: Callable[[ListedObject | ListedPrefix], object],
+    call: ApiCall, listing: Callable[..., Iterator[L]], record: Callable[[L], object]
 ) -> Mapping[str, Any]:
     """Return a page of paths, or of their common prefixes.
 
     Args:
-        scan: yields paths and their values in order, starting at a given path.
+        listing: `list_prefix` or `list_changes`, with their first argument.
         record: returns the JSON of a result.
     """
     prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after
-    listed = list_prefix(scan, prefix=prefix, delimiter=delimiter, after=after)
+    listed = listing(prefix=prefix, delimiter=delimiter, after=after)
     return page(call, listed, record, _offset_of)
 
 
-def _offset_of(found: ListedObject | ListedPrefix) -> str:
+def _offset_of(found: Listed) -> str:
     """Return the offset of the page that begins after a path, as text that clients send back."""
     try:
         return found.path.decode()

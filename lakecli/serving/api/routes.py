@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,7 +16,7 @@ from lakecli.base.validation import Invalid
 from lakecli.errors import LakeError, Refused
 from lakecli.serving.access import COOKIE, EndpointAccess
 from lakecli.serving.api import configuration, objects, refs, repositories, requests, tasks
-from lakecli.serving.api.requests import READING, ApiCall, ApiError, ApiOperation, json_response
+from lakecli.serving.api.requests import READING, ApiCall, ApiOperation, json_response
 from lakecli.serving.context import ServingContext, client_of, pieces_of
 
 BASE: Final = "/api/v1"
@@ -29,20 +30,17 @@ _PATHS: Final = [
     for each in OPERATIONS
 ]
 
-_OPEN: Final = frozenset({"healthCheck", "getSetupState", "login"})
+_OPEN: Final = frozenset({"healthCheck", "getSetupState"})
 """The operations that need no credentials."""
-
-_HARMLESS: Final = _OPEN | {"postStatsEvents"}
-"""Operations that change nothing whatever their method, so a read-only endpoint allows them."""
 
 
 async def handle(request: Request, context: ServingContext) -> Response:
     """Return the response to a request below ``/api/v1``, or for ``/_health``."""
     try:
         return await _answer(request, context)
-    except (ApiError, Invalid, LakeError) as error:
-        told = error if isinstance(error, ApiError) else requests.of_lake_error(error)
-        return json_response({"message": told.message, **told.more}, told.status, told.headers)
+    except (HTTPException, Invalid, LakeError) as error:
+        told = error if isinstance(error, HTTPException) else requests.of_lake_error(error)
+        return json_response({"message": told.detail}, told.status_code, told.headers)
 
 
 async def _answer(request: Request, context: ServingContext) -> Response:
@@ -53,15 +51,14 @@ async def _answer(request: Request, context: ServingContext) -> Response:
     if operation is None or operation.name not in _OPEN:
         _check_access(request, context.access)
     if operation is None:
-        raise ApiError(501, f"lakecli serve has no {request.method} {path[:200]}")
-    if operation.method not in READING and operation.name not in _HARMLESS:
+        raise HTTPException(501, f"lakecli serve has no {request.method} {path[:200]}")
+    if operation.method not in READING and "repository" in parameters:
         try:
-            context.served.check_writable(parameters.get("repository", ""))
+            context.served.check_writable(parameters["repository"])
         except Refused as error:
-            raise ApiError(403, error.message) from None
+            raise HTTPException(403, error.message) from None
     body = pieces_of(request.stream()) if operation.is_raw else await _read(request)
-    asked = context, request, request.headers, client_of(request, "api")
-    call = ApiCall(*asked, operation.name, parameters, body)
+    call = ApiCall(context, request, client_of(request, "api"), operation.name, parameters, body)
     # A raw body is read in the thread, which waits for the client.
     found = await context.in_thread(operation.answer, call, is_slow=operation.is_raw)
     if isinstance(found, Response):
@@ -86,27 +83,23 @@ async def _read(request: Request) -> bytes:
     """Return the body of a request.
 
     Raises:
-        ApiError: the body has more than `LARGEST_BODY` bytes.
+        HTTPException: the body has more than `LARGEST_BODY` bytes.
     """
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > requests.LARGEST_BODY:
-            raise ApiError(413, "the body is too large")
+            raise HTTPException(413, "the body is too large")
     return bytes(body)
 
 
 def _check_access(request: Request, access: EndpointAccess) -> None:
-    """Refuse a request with neither the key pair nor a session token.
+    """Refuse a request with neither the key pair nor the cookie of a browser session.
 
-    The cookie of a browser session allows only reading, so that a page of another site cannot write
-    with it.
+    The cookie allows only reading, so that a page of another site cannot write with it.
     """
+    session = request.cookies.get(COOKIE) if request.method in READING else None
     authorization = request.headers.get("authorization", "")
-    scheme, _, token = authorization.partition(" ")
-    session = token.strip() if scheme.lower() == "bearer" else None
-    if session is None and request.method in READING:
-        session = request.cookies.get(COOKIE)
     if not (access.allows_basic(authorization) or access.allows_session(session)):
         authenticate = {"WWW-Authenticate": 'Basic realm="lakecli"'}
-        raise ApiError(401, "error authenticating request", authenticate)
+        raise HTTPException(401, "error authenticating request", authenticate)

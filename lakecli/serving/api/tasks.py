@@ -10,11 +10,13 @@ from datetime import UTC
 from threading import Semaphore, Thread
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
+
 from lakecli.base.ids import MetarangeId
 from lakecli.base.validation import choice, identifier, list_of, or_empty
 from lakecli.committed.tree_store import LruCache
 from lakecli.engine.runner import LocalRunner
-from lakecli.errors import LakeError
+from lakecli.errors import LakeError, NotFound, Unsupported
 from lakecli.imports.job import import_objects
 from lakecli.imports.report import ImportOptions
 from lakecli.imports.sources import open_source
@@ -25,7 +27,7 @@ from lakecli.repository.reading.view import check_branch
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.serving.api import requests
 from lakecli.serving.api.refs import COMMIT, commit_json
-from lakecli.serving.api.requests import ApiCall, ApiError, ApiOperation, JsonFields
+from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields
 
 MOST_TASKS: Final = 10_000
 
@@ -53,7 +55,7 @@ def _note(call: ApiCall, task: str = "", **status: object) -> Mapping[str, Any]:
 def _status(call: ApiCall, task: str) -> dict[str, Any]:
     found = call.context.own(Tasks).get(task)
     if found is None:
-        raise ApiError(404, f"no task {task!r}")
+        raise NotFound(f"no task {task!r}")
     return {**found}
 
 
@@ -64,7 +66,7 @@ _LOCATION: Final = JsonFields(
     path=requests.path_text,
     destination=or_empty(requests.path_text),
 )
-_IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT, force=requests.flag)
+_IMPORT: Final = JsonFields(paths=list_of(_LOCATION, 1_000), commit=COMMIT)
 _PARALLELISM: Final = 8
 
 _turns = Semaphore(4)
@@ -76,10 +78,10 @@ def start_import(call: ApiCall) -> Mapping[str, Any]:
     locations = call.fields["paths"]
     if [each["type"] for each in locations] != ["common_prefix"]:
         message = "an import has one location, a common_prefix; import several one by one"
-        raise ApiError(501, message)
+        raise Unsupported(message)
     check_branch(call.repository, call["branch"])
     if not _turns.acquire(blocking=False):
-        raise ApiError(429, "other imports are running")
+        raise HTTPException(429, "other imports are running")
     try:
         task = _note(call, completed=False)
         Thread(target=_import, args=(call, task["id"], locations[0]), daemon=True).start()
@@ -107,7 +109,7 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
             result = {"ingested_objects": report.tally.objects, "metarange_id": made.metarange_id}
             result["commit"] = commit_json(made)
     except LakeError as failed:
-        error = requests.of_lake_error(failed).message
+        error = requests.of_lake_error(failed).detail
     finally:
         _turns.release()
         result = result or {"error": {"message": error}}
@@ -118,7 +120,7 @@ def _import(call: ApiCall, task: str, location: Mapping[str, str]) -> None:
 
 _tree = or_empty(identifier(MetarangeId))
 _LISTS: Final = {each: f"{each}_meta_range_id" for each in ("commits", "branches", "tags")}
-_REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree), force=requests.flag)
+_REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree))
 
 
 def dump_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -153,20 +155,16 @@ def list_runs(call: ApiCall) -> Mapping[str, Any]:
     return requests.page(call, [], dict, str)
 
 
-_IMPORTS: Final = requests.REPOSITORY + "/branches/{branch}/import"
-_DUMP: Final = requests.REPOSITORY + "/dump"
-_RESTORE: Final = requests.REPOSITORY + "/restore"
+_IMPORTS: Final = "/branches/{branch}/import"
 
-OPERATIONS: Final = (
+OPERATIONS: Final = requests.on_repository(
     ApiOperation("importStart", "POST", _IMPORTS, start_import, 202, _IMPORT, acts=False),
     ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
-    ApiOperation("dumpRefs", "PUT", requests.REPOSITORY + "/refs/dump", dump_refs, 201),
-    ApiOperation(
-        "restoreRefs", "PUT", requests.REPOSITORY + "/refs/restore", restore_from_dump, 200, _REFS
-    ),
-    ApiOperation("dumpSubmit", "POST", _DUMP, submit_dump, 202),
-    ApiOperation("dumpStatus", "GET", _DUMP, get_task),
-    ApiOperation("restoreSubmit", "POST", _RESTORE, submit_restore, 202, _REFS),
-    ApiOperation("restoreStatus", "GET", _RESTORE, get_task),
-    ApiOperation("listRepositoryRuns", "GET", requests.REPOSITORY + "/actions/runs", list_runs),
+    ApiOperation("dumpRefs", "PUT", "/refs/dump", dump_refs, 201),
+    ApiOperation("restoreRefs", "PUT", "/refs/restore", restore_from_dump, 200, _REFS),
+    ApiOperation("dumpSubmit", "POST", "/dump", submit_dump, 202),
+    ApiOperation("dumpStatus", "GET", "/dump", get_task),
+    ApiOperation("restoreSubmit", "POST", "/restore", submit_restore, 202, _REFS),
+    ApiOperation("restoreStatus", "GET", "/restore", get_task),
+    ApiOperation("listRepositoryRuns", "GET", "/actions/runs", list_runs),
 )

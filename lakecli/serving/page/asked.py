@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from lakecli.base.uri import check_path
 from lakecli.base.visibility import is_visible
-from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.serving.served import Served
 
@@ -53,18 +52,6 @@ class Asked:
         path = self.query.get(key, "").encode("utf-8", "surrogateescape")
         check_path(path, allow_empty=True)
         return path
-
-    def number(self, key: str, *, most: int) -> int:
-        """Return a parameter that is a number, 0 by default.
-
-        Raises:
-            UsageError: the parameter is not a number, or exceeds `most`.
-        """
-        digits = self.text(key, "0")
-        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(most))
-        if not is_number or int(digits) > most:
-            raise UsageError(f"not a number up to {most:,}: {digits!r}")
-        return int(digits)
 
 
 def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -> str:

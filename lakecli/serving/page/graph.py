@@ -7,7 +7,7 @@ one lane to the next.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from lakecli.base.model import Commit
+from lakecli.base.model import Commit, CommitId
 from lakecli.refs.history import GraphLine
 
 MOST_LANES: Final = 16
@@ -21,7 +21,7 @@ class Row(NamedTuple):
         above: the lines of text between the previous commit and this one.
         beside: the line of text of this commit, without the asterisk.
         lane: the lane of the commit's dot.
-        is_joined: whether a line leads to the dot from above.
+        is_joined: whether a line leads to the dot from above, from a child of the commit.
     """
 
     commit: Commit
@@ -34,24 +34,18 @@ class Row(NamedTuple):
 def rows(lines: Iterable[GraphLine]) -> Iterator[Row]:
     """Yield each commit with its drawing; lines after the last commit are dropped."""
     above: list[str] = []
-    before = ""
+    awaited: set[CommitId] = set()
     for drawing, commit in lines:
         if commit is None:
             above.append(drawing)
         else:
-            place, beside = drawing.index("*"), drawing.replace("*", " ")
-            yield Row(commit, above, beside, place // 2, _touches(before, place))
+            beside, lane = drawing.replace("*", " "), drawing.index("*") // 2
+            yield Row(commit, above, beside, lane, commit.id in awaited)
+            awaited.update(commit.parents)
             above = []
-        before = drawing if commit is None or commit.parents else drawing.replace("*", " ")
 
 
 def width(found: Iterable[Row]) -> int:
     """Return the number of lanes that a drawing needs, at most `MOST_LANES`."""
     lanes = (len(line) // 2 + 1 for row in found for line in (*row.above, row.beside))
     return min(max(lanes, default=1), MOST_LANES)
-
-
-def _touches(line: str, place: int) -> bool:
-    """Return whether a line of the drawing leads to a column of the line below it."""
-    around = f" {line}".ljust(place + 3)
-    return around[place] == "\\" or around[place + 1] in "|*" or around[place + 2] == "/"

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import FileResponse, RedirectResponse, Response
 
 from lakecli.base.content_types import DEFAULT
 from lakecli.base.visibility import escape_hidden
@@ -61,7 +61,7 @@ async def handle(request: Request, context: ServingContext) -> Response:
         return _error(405, "pages are only read", None, Allow="GET, HEAD")
     if (file := path.removeprefix(ROOT)) in _FILES:
         headers = _HEADERS | {"Cache-Control": "private, max-age=300"}
-        return Response(_file(file), headers=headers, media_type=_FILES[file])
+        return FileResponse(_HERE / file, headers=headers, media_type=_FILES[file])
     if not path.startswith(ROOT):
         return RedirectResponse(str(request.url.replace(path=ROOT)), 303, _HEADERS)
     try:
@@ -136,11 +136,6 @@ def _raw(asked: Asked, request: Request, context: ServingContext) -> Response:
         headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
     headers["Content-Type"] = kind or DEFAULT
     return object_response(request, context, asked.repository, entry, headers)
-
-
-@cache
-def _file(name: str) -> bytes:
-    return (_HERE / name).read_bytes()
 
 
 @cache

@@ -4,34 +4,36 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import dropwhile, islice, takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
 from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
+from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.kv.bucket import TrackingStore
 from lakecli.refs.graph import count_ahead_behind
 from lakecli.refs.ref_store import RefStore
-from lakecli.repository.diff import TreesToCompare, compare_here, diff_refs
+from lakecli.repository.diff import TreesToCompare, compare_here, list_changes, trees_of
 from lakecli.repository.log import LogOptions, log_graph, show_commit
 from lakecli.repository.reading.view import view_of_branch
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.undo.log import iter_log
-from lakecli.serving.page import changes, graph
+from lakecli.serving.page import graph
 from lakecli.serving.page.asked import Asked, link
-from lakecli.serving.page.changes import PAGE
 from lakecli.serving.page.preview import preview
 from lakecli.staging import area
 
 T = TypeVar("T")
 
-COMMITS: Final = 50
-DEEPEST: Final = 10_000
-"""The number of commits or operations after which a list has no further pages."""
+PAGE: Final = 100
+"""The number of items on one page."""
+
+MOST_BELOW: Final = 500
+"""The maximum number of differences that are counted below one directory."""
 
 MOST_WALKED: Final = 20_000
 """The maximum number of commits that a page reads to count how far refs are ahead and behind."""
@@ -141,17 +143,12 @@ def refs(asked: Asked) -> Shown:
 
 def log(asked: Asked) -> Shown:
     """Return the page with the history of a ref as a graph."""
-    skip = asked.number("skip", most=DEEPEST)
-    # Later pages continue from the same commit even if the branch has moved meanwhile.
-    start = asked.text("from", asked.ref)
-    with log_graph(asked.repository, start, LogOptions()) as lines:
-        found = list(islice(graph.rows(lines), skip, skip + COMMITS + 1))
-    if found and not skip and ".." not in start:
-        start = found[0].commit.id
+    after = asked.text("after")
+    with log_graph(asked.repository, asked.ref, LogOptions(after=after or None)) as lines:
+        rows, more = _cut(graph.rows(lines))
     return _page(
-        asked, "log", f"History of {asked.ref}", rows=found[:COMMITS], skip=skip, start=start,
-        behind=found[COMMITS].commit.id if found[COMMITS:] else None, next_skip=skip + COMMITS,
-        restarts=skip + COMMITS > DEEPEST, lanes=graph.width(found), names=_names(asked),
+        asked, "log", f"History of {asked.ref}", rows=rows, more=more, after=after,
+        lanes=graph.width(rows), names=_names(asked),
     )  # fmt: skip
 
 
@@ -185,7 +182,7 @@ def tree(asked: Asked) -> Shown:
 
         def item(found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
             path = found.path
-            listed: dict[str, Any] = {"path": path, "name": path[len(prefix) :], "entry": None}
+            listed: dict[str, Any] = {"path": path, "entry": None}
             if isinstance(found, ListedObject):
                 is_staged = view.staged_at(path) is not None
                 listed |= {"entry": decode_entry(found.value), "is_staged": is_staged}
@@ -244,35 +241,49 @@ def compare_refs(asked: Asked) -> Shown:
     sides = {"left": left, "right": right, "direct": asked.text("direct")}
     if not right:
         return _page(asked, "diff", "Compare", **sides)
-    show_commit(repository, right)  # refuses `branch$`: the page `staged` shows that
-    found: list[TreesToCompare] = []
-
-    def keep(trees: TreesToCompare) -> Iterator[Difference]:
-        found.append(trees)
-        return iter(())
-
-    direct, prefix = bool(sides["direct"]), asked.path()
-    with diff_refs(repository, left, right, prefix=prefix, two_way=direct, compare=keep):
-        pass
-    values = _changes(asked, partial(compare_here, repository.trees, found[0]), "diff", **sides)
+    is_direct, prefix = bool(sides["direct"]), asked.path()
+    with repository.lake.kv.read() as txn:
+        trees = trees_of(repository, txn, left, right, prefix=prefix, two_way=is_direct)
+    values = _changes(asked, partial(compare_here, repository.trees, trees), "diff", **sides)
     return _page(asked, "diff", f"{left} and {right}", **sides, **values)
 
 
-def _changes(asked: Asked, open_: changes.Open, verb: str, **known: str) -> dict[str, Any]:
-    """Return the values of a page of differences, with links to the next page and directories."""
+def _changes(
+    asked: Asked, changes: Callable[[bytes], Iterator[Difference]], verb: str, **known: str
+) -> dict[str, Any]:
+    """Return the values of a page of differences, with links to the next page and directories.
+
+    Args:
+        changes: yields the differences below the path of the page, from a given path on.
+    """
     prefix = asked.path()
-    items, after = changes.one_page(open_, prefix, asked.path("after"))
+    listed = list_changes(changes, prefix=prefix, delimiter=b"/", after=asked.path("after"))
+    found, more = _cut(listed)
+
+    def item(each: Difference | ListedPrefix) -> Mapping[str, Any]:
+        if isinstance(each, Difference):
+            before, after = (value and decode_entry(value) for value in (each.left, each.right))
+            return {"path": each.path, "type": each.type, "before": before, "after": after}
+        counts = ChangeCounts(each.path)
+        below = takewhile(lambda one: one.path.startswith(each.path), changes(each.path))
+        for one in islice(below, MOST_BELOW):
+            counts.add(one)
+        return {"path": each.path, "type": None, "counts": counts, "is_more": any(below)}
+
     here = partial(link, asked.name, verb, **known)
-    more = None if after is None else here(path=prefix, after=after)
-    return {"items": items, "prefix": prefix, "next": more, "below": here}
+    following = here(path=prefix, after=found[-1].path) if more else None
+    return {"items": list(map(item, found)), "prefix": prefix, "next": following, "below": here}
 
 
 def operations(asked: Asked) -> Shown:
     """Return the page of the operation log."""
-    skip = asked.number("skip", most=DEEPEST)
-    found, more = _cut(islice(iter_log(asked.repository), skip, None))
-    to = skip + PAGE if more and skip + PAGE <= DEEPEST else None
-    return _page(asked, "operations", "Operations", operations=found, skip=skip, next_skip=to)
+    after, operations = asked.text("after"), iter_log(asked.repository)
+    if after:
+        operations = islice(
+            dropwhile(lambda each: each.operation.hex_id != after, operations), 1, None
+        )
+    found, more = _cut(operations)
+    return _page(asked, "operations", "Operations", operations=found, more=more, after=after)
 
 
 PAGES: Final[Mapping[str, Callable[[Asked], Shown]]] = {

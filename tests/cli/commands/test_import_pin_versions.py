@@ -18,6 +18,7 @@ from lakecli.engine.object_reader import TableFile, read_piece
 from lakecli.engine.runner import StoreLocation
 from lakecli.filesystem import LakeFileSystem, lakes
 from lakecli.imports.address_checks import store_of
+from lakecli.repository.reading.recorded import Recorded
 from lakecli.stores.azure.names import version_time
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY
@@ -144,7 +145,7 @@ def test_executors_read_the_version(cli: Cli, replaced: ObjectStore) -> None:
     lakes.close_unused()
     for key, data in CONTENTS.items():
         address = cli.ok("fs", "stat", f"{MAIN}/t/{key}", "--json").json["physical_address"]
-        file = TableFile(key, address, len(data))
+        file = TableFile(key, Recorded(address, len(data), "", None))
         assert read_piece(location, file, 0, len(data)) == data
         assert read_piece(location, file, 1, 2) == data[1:3]
 

@@ -66,7 +66,6 @@ MODELS = {
     "getLakeFSVersion": "VersionConfig",
     "getSetupState": "SetupState",
     "getCurrentUser": "CurrentUser",
-    "login": "AuthenticationToken",
 }
 """The model of each answer."""
 

@@ -41,7 +41,6 @@ BODIES: list[Any] = [
     {"commits_meta_range_id": "", "tags_meta_range_id": "", "branches_meta_range_id": ""},
     {"commits_meta_range_id": "0" * 64, "tags_meta_range_id": "0" * 64,
      "branches_meta_range_id": "0" * 64},
-    {"access_key_id": "\udcff", "secret_access_key": "\0"},
 ]  # fmt: skip
 QUERY = (
     "path", "dest_path", "prefix", "delimiter", "after", "amount", "since", "stop_at", "objects",

@@ -17,10 +17,11 @@ from lakecli.base.model import ChangeType, Difference, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit
+from lakecli.repository.undo.log import iter_log
 from lakecli.serving import reading
 from lakecli.serving.access import COOKIE
-from lakecli.serving.page import changes, graph, preview, views
-from lakecli.serving.page.asked import link
+from lakecli.serving.page import graph, preview, views
+from lakecli.serving.page.asked import Asked, link
 from lakecli.serving.page.routes import POLICY
 from lakecli.serving.reading import query_of
 from tests.serving.page.site import HOSTILE, PNG, Site, fill
@@ -198,8 +199,8 @@ def test_nothing_is_changed(site: Site, method: str) -> None:
         ("/-/demo/tree?ref=%ff%0a", 404, ""),
         ("/-/demo/staged?ref=v1.0", 404, "it is a tag"),
         ("/-/demo/diff?left=main&right=main$", 400, ""),
-        ("/-/demo/log?skip=x", 400, "not a number"),
-        ("/-/demo/log?skip=9999999999", 400, "not a number"),
+        ("/-/demo/log?after=nothing", 404, "nothing"),
+        ("/-/demo/log?ref=v1.0&after=main", 404, "not in the log"),
         ("/-/demo/log?ref=main...experiment", 400, "range"),
         ("/-/demo/object?path=" + "a" * 1025, 400, "too long"),
     ],
@@ -399,9 +400,7 @@ def test_branches_are_compared(site: Site) -> None:
 def test_long_lists_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each item is on one page, and no page reads much more than it shows."""
     monkeypatch.setattr(views, "PAGE", 7)
-    monkeypatch.setattr(views, "COMMITS", 3)
-    monkeypatch.setattr(changes, "PAGE", 7)
-    monkeypatch.setattr(changes, "MOST_BELOW", 5)
+    monkeypatch.setattr(views, "MOST_BELOW", 5)
     with lakes.open_lake(tmp_path) as lake:
         repository = lakes.make_repository(lake, tmp_path)
         made = {f"{d:02}/{n:02}": f"{d:02}/" for d in range(20) for n in range(12)}
@@ -437,31 +436,38 @@ def test_long_lists_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert set(found) == (staged := {made[path] for path in sorted(made)[7::8]})
         found, pages = listed("/-/demo/diff?direct=1&left=main~7&right=main")
         assert (set(found), pages) == (wanted - {each for each in staged if each[0] == "f"}, 6)
-        addresses = ["/-/demo/log"]
-        messages: list[str] = []
-        while addresses:
-            page = _Page(text := site(addresses.pop()).text)
-            addresses += [each["href"] or "" for _, each in page.tags if each.get("rel") == "next"]
-            messages += re.findall(r'class="subject"[^>]*><bdi>(.*?)</bdi>', text)
+
+        def matches(address: str, pattern: str) -> list[str]:
+            text = site(address).text
+            more = [each["href"] or "" for _, each in _Page(text).tags if each.get("rel") == "next"]
+            return re.findall(pattern, text) + [
+                found for following in more for found in matches(following, pattern)
+            ]
+
+        messages = matches("/-/demo/log", r'class="subject"[^>]*><bdi>(.*?)</bdi>')
         assert messages == ["6", "5", "4", "3", "2", "1", "0", "Repository created"]
+        operations = [each.operation.hex_id[:12] for each in iter_log(repository)]
+        assert matches("/-/demo/operations", r'row"><span class="id">(\w+)') == operations
+        assert len(operations) > 14
 
 
-def test_a_page_reads_little_of_many_changes() -> None:
+def test_a_page_reads_little_of_many_changes(site: Site) -> None:
     read = 0
 
-    def open_(start: bytes) -> Any:
+    def changes(start: bytes) -> Iterator[Difference]:
         nonlocal read
-        for number in range(1000 * (int(start[:3]) + 1) if start else 0, 300_000):
+        directory = int(start[:3] or 0) + start.endswith(b"0")  # `0000` sorts after `000/`
+        for number in range(1000 * directory, 300_000):
             read += 1
             path = b"%03d/%03d" % divmod(number, 1000)
             yield Difference(ChangeType.ADDED, path, None, value)
 
     value = encode_entry(lakes.entry_of(b"x"))
-    items, after = changes.one_page(open_, b"", b"")
-    assert (len(items), after) == (100, b"099/")
-    assert read <= changes.MOST_COUNTED + 400
-    assert (items[0].counts.paths, items[0].is_more) == (1000, False)
-    assert (items[-1].counts.paths, items[-1].is_more) == (1, True)
+    found = views._changes(Asked(site.context.served, "demo", {}), changes, "staged")
+    assert (len(found["items"]), found["next"]) == (100, link("demo", "staged", after=b"099/"))
+    assert read < 100 * (views.MOST_BELOW + 20)
+    for item in found["items"][0], found["items"][-1]:
+        assert (item["counts"].paths, item["is_more"]) == (views.MOST_BELOW, True)
 
 
 def test_the_drawing_joins_its_lanes(site: Site, repository: Repository) -> None:
