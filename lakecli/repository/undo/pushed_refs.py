@@ -15,7 +15,7 @@ the commit that it had in the bucket before this clone moved it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
@@ -164,18 +164,10 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
     A move that came from the bucket separates two runs. The older run cannot be moved back in the
     bucket, because others have built on it.
     """
-    run: list[Moved] = []
-    for moved in moves:
-        before, after = moved.ends
-        if before == after:
-            continue
-        if not is_local(moved.operation, moved.change):
-            run.append(moved)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    moving = (each for each in moves if each.change.moves_commit)
+    for is_foreign, run in groupby(moving, lambda each: is_local(each.operation, each.change)):
+        if not is_foreign:
+            yield list(run)
 
 
 def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
