@@ -18,10 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain, islice
 from math import ceil
-from string import ascii_letters, digits
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -123,12 +122,6 @@ class Totals:
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a BLAKE3, not an ETag."""
     return evidence_of(checksum) is Evidence.BLAKE3
-
-
-@lru_cache(64)
-def is_shown(content_type: str) -> bool:
-    """Return whether a browser shows this content type without running code in it."""
-    return _SHOWN.fullmatch(content_type) is not None
 
 
 @dataclass
@@ -290,7 +283,6 @@ PARTS: Final = ".lakecli-parts"
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _URL_MARKS: Final = "._~:/?[]@!$&()*+,;=%-"
-_IN_URL: Final = f"{ascii_letters}{digits}{_URL_MARKS}".encode()
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate to which Python decodes a byte that is not UTF-8."""
@@ -327,8 +319,6 @@ def shell_word(name: bytes) -> str:
 
 def url_text(url: str) -> str:
     """Percent-encode all quotes and all characters that URLs may not contain."""
-    if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
-        return url  # true of nearly all URLs; `quote` needs four times as long
     return quote(url, safe=_URL_MARKS, errors="surrogateescape")
 
 
@@ -382,7 +372,7 @@ def presign_entry(
     """
     store, key = repository.addresses.locate(entry.physical_address)
     name, kind = os.fsdecode(path[path.rfind(b"/") + 1 :]), entry.content_type
-    is_saved, encoding = not (inline or is_shown(kind)), entry.content_encoding
+    is_saved, encoding = not (inline or _SHOWN.fullmatch(kind)), entry.content_encoding
     how = kind, name, is_saved, may_be_unsigned
     request = PresignRequest("GET", expires_in, *how, content_encoding=encoding)
     return store.presign(key, request, now=now or repository.lake.runtime.clock())
