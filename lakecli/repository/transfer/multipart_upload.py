@@ -277,36 +277,27 @@ class Sender:
             yield
 
 
-def drop_leftovers(repository: Repository) -> int:
+def drop_leftovers(repository: Repository, uploads: PartUploads) -> None:
     """Abort abandoned uploads in a repository's namespace, at most once a day.
 
     Errors of the store are ignored, because the next search may succeed.
-
-    Returns:
-        The number of aborted uploads.
     """
-    uploads = capabilities.uploads_of(repository.store)
-    if uploads is None:
-        return 0
     now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
         looked = unfinished_uploads.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:
-        return 0
+        return
     with repository.lake.kv.write() as txn:
         unfinished_uploads.set_looked_at(txn, repository.key, now)
-    try:
-        return _drop(repository, uploads, now)
-    except LakeError:
-        return 0
+    with suppress(LakeError):
+        _drop(repository, uploads, now)
 
 
-def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
+def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> None:
     with repository.lake.kv.read() as txn:
         recorded = unfinished_uploads.iter_transfers(txn, repository.key)
         mine = {each.upload: each for each in recorded}
     there = capabilities.store_time(repository.store) or now  # this machine's clock may be wrong
-    dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
         if data_digest(found.key) is None:
@@ -315,7 +306,6 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
         patience = SEARCH_INTERVAL if begun is None else PATIENCE
         if _is_old(uploads, found, there - patience):
             uploads.abort(found.key, found.id)
-            dropped += 1
         else:
             alive.add(found.id)
     # The store may not list a younger upload yet.
@@ -324,7 +314,6 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
         with repository.lake.kv.write() as txn:
             for digest in old:
                 unfinished_uploads.delete_transfer(txn, repository.key, digest)
-    return dropped
 
 
 def _is_old(uploads: PartUploads, found: capabilities.UnfinishedUpload, before: datetime) -> bool:
