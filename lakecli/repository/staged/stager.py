@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, StagingToken
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import LostRace
@@ -154,8 +154,11 @@ class Stager:
             self._log(txn, branch, part, "branch reset")
             commit = refs.get_commit(branch.commit_id)
             below = View(self._repository, txn, commit, branch.sealed_tokens, branch.name)
-            covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
-            if any(covered):
+            for path in part:
+                area.remove(txn, branch.staging_token, path)
+            if covered := [path for path in part if below.staged_at(path) is not None]:
+                values = [(path, committed_value(below, path)) for path in covered]
+                area.put_many(txn, branch.staging_token, values)
                 refs.put_branch(operation_log.outdate(txn, self._repository, branch))
         return True
 
@@ -237,16 +240,6 @@ def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
     or others may change the path, which must then be a conflict.
     """
     return workspaces.is_workspace(branch) or not is_same(present, value)
-
-
-def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
-    """Unstage one path; return whether this staged the committed value over a sealed record."""
-    sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
-    if not sealed:
-        area.remove(txn, token, path)
-        return False
-    area.put_many(txn, token, [(path, committed_value(below, path))])
-    return True
 
 
 class NewAttributes(NamedTuple):
