@@ -17,7 +17,7 @@ objects are considered.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -133,7 +133,6 @@ class Sender:
     uploads: PartUploads
     workers: Workers
     progress: Progress
-    _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
     def takes(self, size: int) -> bool:
@@ -176,7 +175,8 @@ class Sender:
             FileChanged: the file was written to since `read`.
             Unreachable: the store cannot be reached or has lost parts; the next run can resume.
         """
-        with self._only_one(contents.digest):
+        # `setdefault` is atomic. A thread with the same contents waits, and then finds the object.
+        with self._at_work.setdefault(contents.digest, Lock()):
             if self._is_present(contents):
                 self.progress.advance(size=contents.size)
                 if self._find(contents.digest):  # a process was killed after completing the upload
@@ -267,14 +267,6 @@ class Sender:
 
     def _is_present(self, contents: FileContents) -> bool:
         return size_of(self.repository.store, data_key(contents.digest)) == contents.size
-
-    @contextmanager
-    def _only_one(self, digest: str) -> Iterator[None]:
-        """Let one thread at a time send the same contents; the next thread finds the object."""
-        with self._lock:
-            mine = self._at_work.setdefault(digest, Lock())
-        with mine:
-            yield
 
 
 def drop_leftovers(repository: Repository, uploads: PartUploads) -> None:
