@@ -351,7 +351,8 @@ def _resume(
         return None, False
     with repository.lake.kv.write() as txn:
         newest, left = op_log.find_newest(txn, repository), None
-        for each in interrupted.take_left(repository):
+        taken, owed = interrupted.take_left(repository)
+        for each in taken:
             is_newest = newest is not None and each.operation == newest.id
             if newest is not None and is_newest and _holds(repository.refs(txn), newest):
                 left = each
@@ -362,7 +363,7 @@ def _resume(
             return None, False
         if newest is None or (remote and left is not None):
             return left, False
-        is_running = left is None and interrupted.is_owed(repository, newest.id)
+        is_running = left is None and newest.id in owed
         refs = {(each.kind, each.name) for each in newest.refs}
         unsent = unsent_moves.iter_unsent(txn, repository)
         own = (each for each in unsent if each.operation == kind)
