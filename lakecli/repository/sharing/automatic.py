@@ -140,7 +140,7 @@ def check_ahead(
         raise LostRace(f"branch {branch.name} here and in the bucket have diverged", hint=hint)
 
 
-def follow(repository: Repository, *, only: str = "") -> int:
+def follow(repository: Repository, *, only: str = "") -> None:
     """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
     New refs are created locally. Refs that were deleted in the bucket are deleted locally, except
@@ -149,9 +149,6 @@ def follow(repository: Repository, *, only: str = "") -> int:
 
     Args:
         only: move only refs with this name; ``""``: all refs.
-
-    Returns:
-        The number of moved refs.
     """
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
@@ -163,7 +160,7 @@ def follow(repository: Repository, *, only: str = "") -> int:
             and not _stays(txn, repository, tracked)
         ]
     if not behind:
-        return 0
+        return
     behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
     with repository.lake.kv.write() as txn:
         positions = repository.tracking(txn)
@@ -178,7 +175,6 @@ def follow(repository: Repository, *, only: str = "") -> int:
         if changes:
             operation_log.append(txn, repository, kind=FOLLOWED, refs=changes)
             unsent_moves.drop_notes(txn, repository, changes)
-    return len(changes)
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:

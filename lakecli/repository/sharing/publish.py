@@ -181,16 +181,11 @@ def _new_commits(
 
 def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[CommitId]) -> bool:
     """Return whether a ref still points to each of a few commits; read one ref for each commit."""
-    if len(ends) > _MOST_READ:
-        return False
     seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
-    if len(seen) < len(ends):
+    if len(ends) > _MOST_READ or len(seen) < len(ends):
         return False
-    for each in seen.values():
-        ref = find_ref(repository.store, each.kind, each.name)
-        if ref is None or ref.version != each.version:
-            return False
-    return True
+    refs = ((each, find_ref(repository.store, each.kind, each.name)) for each in seen.values())
+    return all(ref is not None and ref.version == each.version for each, ref in refs)
 
 
 def _new_trees(
