@@ -188,7 +188,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
         return True
     with repository.lake.kv.read() as txn:
         local = repository.refs(txn).find_branch(tracked.name)
-        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
+        if local is None or not _may_follow(txn, repository, local, tracked):
             return True
     try:
         unstage_unchanged(repository, tracked.name, tracked.commit_id)
@@ -230,28 +230,21 @@ def _follow(txn: WriteTransaction, repository: Repository, tracked: Tracked) -> 
 
 
 def _may_follow(txn: ReadTransaction, repository: Repository, local: Ref, tracked: Tracked) -> bool:
-    """Return whether a local ref may be moved to its commit in the bucket, or be deleted."""
-    if isinstance(local, Tag):
-        return _was_there(txn, repository, RefKind.TAG, local.name, local.commit_id)
-    if tracked.commit_id is None and (
-        local.name == repository.record.default_branch or not area.is_clean(txn, local)
-    ):
-        return False
-    return _has_nothing_of_its_own(txn, repository, local, tracked)
+    """Return whether a ref in the bucket has, or once had, all commits of the local ref.
 
-
-def _has_nothing_of_its_own(
-    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
-) -> bool:
-    """Return whether the bucket's branch has, or once had, all commits of a local branch."""
-    refs = repository.refs(txn)
-    if tracked.commit_id is not None:
-        if refs.find_commit(tracked.commit_id) is None:
+    The default branch, and a branch with staged changes, do not follow a deletion.
+    """
+    refs, head = repository.refs(txn), tracked.commit_id
+    if isinstance(local, Branch) and head is None:
+        if local.name == repository.record.default_branch or not area.is_clean(txn, local):
+            return False
+    elif isinstance(local, Branch) and head is not None:
+        if refs.find_commit(head) is None:
             return False  # its pack is not listed yet
-        if is_ancestor(refs, local.commit_id, tracked.commit_id):
+        if is_ancestor(refs, local.commit_id, head):
             return True
-    # The branch may have been moved back or deleted in the bucket.
-    return _was_there(txn, repository, RefKind.BRANCH, local.name, local.commit_id)
+    # The ref may have been moved back or deleted in the bucket.
+    return _was_there(txn, repository, tracked.kind, local.name, local.commit_id)
 
 
 def _was_there(
