@@ -113,10 +113,8 @@ class Totals:
         """Add a link to the totals."""
         self.count += 1
         self.size += link.size
-        if self.expires_at is None or link.expires_at < self.expires_at:
-            self.expires_at = link.expires_at
-        if self.last_expires_at is None or link.expires_at > self.last_expires_at:
-            self.last_expires_at = link.expires_at
+        self.expires_at = min(self.expires_at or link.expires_at, link.expires_at)
+        self.last_expires_at = max(self.last_expires_at or link.expires_at, link.expires_at)
 
 
 def is_blake3(checksum: str) -> bool:
