@@ -418,8 +418,7 @@ def check_shared(
     """
     store = repository.store
     try:
-        if (policy := read_policy(store)) is not None:
-            rules_of(policy)
+        rules_of(read_policy(store))
     except IntegrityError as error:
         yield Finding("repository", layout.POLICY, error.message)
     heads: list[Head] = []

@@ -11,7 +11,7 @@ branch or tag that a later version added are kept when this version rewrites the
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -216,6 +216,13 @@ def ref_fields(ref: Branch | Tag) -> dict[str, Any]:
     return fields
 
 
+def ref_of(kind: RefKind, name: str, fields: Mapping[str, Any] | None) -> Branch | Tag | None:
+    """Return the branch or tag whose record has these fields; without fields, ``None``."""
+    if fields is None:
+        return None
+    return _branch_of(name, fields) if kind is RefKind.BRANCH else _tag_of(name, fields)
+
+
 def _encode(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
@@ -232,7 +239,7 @@ def _load(name: N, data: bytes, read: Callable[[N, Fields], R]) -> R:
         raise malformed(f"a record in the local store is not valid: {name}") from error
 
 
-def _branch_of(name: str, fields: Fields) -> Branch:
+def _branch_of(name: str, fields: Mapping[str, Any]) -> Branch:
     newest, *sealed = (
         StagingToken(bytes.fromhex(token))
         for token in (fields["staging_token"], *fields["sealed_tokens"])
@@ -240,7 +247,7 @@ def _branch_of(name: str, fields: Fields) -> Branch:
     return Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
 
 
-def _tag_of(name: str, fields: Fields) -> Tag:
+def _tag_of(name: str, fields: Mapping[str, Any]) -> Tag:
     return Tag(name, CommitId(fields["commit_id"]))
 
 

@@ -8,7 +8,8 @@ from lakecli.errors import AlreadyExists, NotFound, Refused, UsageError
 from lakecli.remote.policy import PolicyRecord, read_policy
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Ban, Rule, parse_policy
-from lakecli.repository.sharing.set_policy import policy_of, set_by_command
+from lakecli.repository.policy.rules import rules_of
+from lakecli.repository.sharing.set_policy import set_by_command
 
 _BLOCK: Final = '[[rules]]\nrefs = ["{}"]\nforbid = ["direct"]\n'
 
@@ -25,7 +26,7 @@ def patterns(repository: Repository) -> list[str]:
 
 def patterns_of(present: PolicyRecord | None) -> list[str]:
     """Return the result of `patterns` for a policy that was read before."""
-    rules = policy_of(present).rules
+    rules = rules_of(present).policy.rules
     return sorted({each for rule in rules if Ban.DIRECT in rule.forbid for each in rule.refs})
 
 
@@ -113,7 +114,7 @@ def _without(repository: Repository, text: str, pattern: str) -> str:
 
 def _document_of(present: PolicyRecord | None) -> str:
     """Return the document of a policy; raise `IntegrityError` if it cannot be parsed."""
-    policy_of(present)
+    rules_of(present)
     return "" if present is None else present.document
 
 

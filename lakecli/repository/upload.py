@@ -294,10 +294,10 @@ class Uploader:
 
     def finish(self) -> None:
         """Abort abandoned multipart uploads, at most once a day; called after staging."""
-        if uploads_of(self._repository.store) is not None:
+        if (uploads := uploads_of(self._repository.store)) is not None:
             from lakecli.repository.transfer.multipart_upload import drop_leftovers
 
-            drop_leftovers(self._repository)
+            drop_leftovers(self._repository, uploads)
 
 
 def expected_object(

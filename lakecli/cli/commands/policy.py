@@ -21,7 +21,7 @@ from lakecli.remote.policy import PolicyRecord, iter_policies, read_policy
 from lakecli.repository import branch_protect
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.bucket_policy import Cloud, bucket_policy
-from lakecli.repository.policy.rules import NO_RULES, rules_of
+from lakecli.repository.policy.rules import rules_of
 from lakecli.stores.uri import parse
 
 _NOTHING: Final = "# see: lakecli help policy\n"
@@ -93,7 +93,7 @@ def policy_show(
     opened = context.repository(repository)
     found = read_policy(opened.store)
     if print_iam is not None:
-        rules = NO_RULES if found is None else rules_of(found)
+        rules = rules_of(found)
         namespace = parse(opened.store.uri)
         document = bucket_policy(rules.policy, namespace, print_iam, person)
         iam = json.dumps(document, indent=2)

@@ -14,7 +14,6 @@ any step, repeating the command does the remaining steps:
 `record_object` stages an object outside the namespace, without copying or reading it.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ from lakecli.repository.staged.stager import NewAttributes, stage_entry, values_
 from lakecli.stores.capabilities import copy_across, uploads_of
 from lakecli.stores.contract import ANY, Version, find_info, size_of
 from lakecli.stores.presigned_urls import LARGEST_PUT, PresignedPart, PresignedUrl, PresignRequest
-from lakecli.stores.uri import is_local, parse
+from lakecli.stores.uri import is_local
 
 CLIENT_INCOMING: Final = CLIENT_METADATA_PREFIX + "incoming-id"
 """Metadata key: the ID of the link to which an object was sent."""
@@ -283,10 +282,13 @@ def record_object(
         raise UsageError(f"no object in the location {location!r}", hint="s3://BUCKET/KEY")
     address = f"{bucket}/{key}"
     namespace = repository.record.storage_namespace
-    if _is_inside(address, namespace):
+    is_file = is_local(bucket)
+    if f"{address}/".startswith(f"{namespace}/") or (
+        is_file and addresses.lies_below(bucket, key, [namespace])
+    ):
         hint = "another path of an object of the repository costs no data: `fs cp PATH DEST`"
         raise Refused(f"the location lies inside the storage namespace: {address}", hint=hint)
-    if is_local(bucket) and not is_local(namespace):
+    if is_file and not is_local(namespace):
         what = f"a file of this machine cannot be part of a namespace in a bucket: {address}"
         raise Refused(what, hint="upload it: `fs upload FILE PATH`")
     addresses.check_host(bucket)
@@ -317,13 +319,3 @@ def check_plain(location: str) -> None:
             raise UsageError(f"{what} in a location", hint=hint)
     if "@" in authority:
         raise UsageError("credentials in a location", hint=_PLAIN)
-
-
-def _is_inside(address: str, namespace: str) -> bool:
-    if f"{address}/".startswith(f"{namespace}/"):
-        return True
-    place, file = parse(namespace), parse(address)
-    if place.bucket or file.bucket:
-        return False
-    root = os.path.realpath(place.path)
-    return os.path.commonpath([root, os.path.realpath(file.path)]) == root

@@ -13,15 +13,14 @@ the threads.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
-from itertools import chain, islice, starmap
+from functools import partial
+from itertools import chain, islice
 from math import ceil
-from string import ascii_letters, digits
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -114,21 +113,13 @@ class Totals:
         """Add a link to the totals."""
         self.count += 1
         self.size += link.size
-        if self.expires_at is None or link.expires_at < self.expires_at:
-            self.expires_at = link.expires_at
-        if self.last_expires_at is None or link.expires_at > self.last_expires_at:
-            self.last_expires_at = link.expires_at
+        self.expires_at = min(self.expires_at or link.expires_at, link.expires_at)
+        self.last_expires_at = max(self.last_expires_at or link.expires_at, link.expires_at)
 
 
 def is_blake3(checksum: str) -> bool:
     """Return whether a checksum is a BLAKE3, not an ETag."""
     return evidence_of(checksum) is Evidence.BLAKE3
-
-
-@lru_cache(64)
-def is_shown(content_type: str) -> bool:
-    """Return whether a browser shows this content type without running code in it."""
-    return _SHOWN.fullmatch(content_type) is not None
 
 
 @dataclass
@@ -142,6 +133,7 @@ class ObjectLinks:
 
     Attributes:
         failures: (path, reason) of each object whose URL could not be signed, in path order.
+        items: the results of `unsigned`, with signed URLs.
     """
 
     header: Header
@@ -150,12 +142,7 @@ class ObjectLinks:
     _names: Sequence[bytes] | None
     totals: Totals = field(default_factory=Totals)
     failures: list[tuple[bytes, str]] = field(default_factory=list)
-
-    @contextmanager
-    def signing(self) -> Iterator[None]:
-        """Start the threads that sign the URLs; they run until the ``with`` block ends."""
-        with in_order(starmap(self._prepared, self._records())) as self._items:
-            yield
+    items: "Iterator[SigningItem]" = field(init=False)
 
     def __iter__(self) -> Iterator[ObjectLink]:
         """Yield the links in path order.
@@ -168,7 +155,7 @@ class ObjectLinks:
         below = self.header.prefix
         first_error: LakeError | None = None
         is_empty = True
-        for path, entry, signed in self._items:
+        for path, entry, signed in self.items:
             is_empty = False
             if isinstance(signed, LakeError):
                 if not is_external(entry) and not isinstance(signed, IntegrityError):
@@ -203,13 +190,15 @@ class ObjectLinks:
             else:
                 yield below + name, value
 
-    def _prepared(self, path: bytes, value: bytes) -> "SigningItem":
-        """Return a path, its entry, and its URL (which may still be unsigned) or an error."""
-        entry = decode_entry(value)
-        try:
-            return path, entry, self._presign(entry, path)
-        except LakeError as error:
-            return path, entry, error
+    def unsigned(self) -> "Iterator[SigningItem]":
+        """Yield each path with its entry, and its URL (which may still be unsigned) or an error."""
+        for path, value in self._records():
+            entry = decode_entry(value)
+            try:
+                url: PresignedUrl | LakeError = self._presign(entry, path)
+            except LakeError as error:
+                url = error
+            yield path, entry, url
 
 
 @contextmanager
@@ -242,7 +231,7 @@ def open_handoff(
         presign = partial(presign_entry, repository, expires_in=expires_in, now=now)
         presign = partial(presign, inline=inline, may_be_unsigned=True)
         handoff = ObjectLinks(header, view, presign, names)
-        with handoff.signing():
+        with closing(in_order(handoff.unsigned())) as handoff.items:
             yield handoff
 
 
@@ -256,30 +245,23 @@ WINDOW: Final = 256
 """The largest number of URLs that are signed in one round; the first rounds are smaller."""
 
 
-@contextmanager
-def in_order(items: Iterator[SigningItem]) -> Iterator[Iterator[SigningItem]]:
-    """Return an iterator over the items in order, each with a signed URL or an error.
+def in_order(items: Iterator[SigningItem]) -> Generator[SigningItem]:
+    """Yield the items in order, each with a signed URL or an error.
 
-    Threads sign the URLs until the ``with`` block ends.
+    Threads sign the URLs until the generator is closed.
     """
-    pool = ThreadPoolExecutor(THREADS)
+    pool, size = ThreadPoolExecutor(THREADS), THREADS
     try:
-        yield _signed(items, pool)
+        while window := list(islice(items, size)):
+            size = min(2 * size, WINDOW)
+            if any(isinstance(url, PresignedUrl) and url.unsigned for _, _, url in window):
+                share = ceil(len(window) / THREADS)
+                shares = [window[start : start + share] for start in range(0, len(window), share)]
+                signed = pool.map(lambda each: list(map(_sign, each)), shares)
+                window = list(chain.from_iterable(signed))
+            yield from window
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _signed(items: Iterator[SigningItem], pool: ThreadPoolExecutor) -> Iterator[SigningItem]:
-    size = THREADS
-    while window := list(islice(items, size)):
-        size = min(2 * size, WINDOW)
-        if not any(isinstance(url, PresignedUrl) and url.unsigned for _, _, url in window):
-            yield from window
-            continue
-        share = ceil(len(window) / THREADS)
-        shares = [window[start : start + share] for start in range(0, len(window), share)]
-        signed = pool.map(lambda each: list(map(_sign, each)), shares)
-        yield from chain.from_iterable(list(signed))
 
 
 def _sign(item: SigningItem) -> SigningItem:
@@ -299,7 +281,6 @@ PARTS: Final = ".lakecli-parts"
 
 _TO_ESCAPE: Final = re.compile(rb"[^ -~]|['\\]")
 _URL_MARKS: Final = "._~:/?[]@!$&()*+,;=%-"
-_IN_URL: Final = f"{ascii_letters}{digits}{_URL_MARKS}".encode()
 
 _SURROGATE_BYTES: Final = ("\udc80", "\udcff")
 """The first and the last surrogate to which Python decodes a byte that is not UTF-8."""
@@ -336,8 +317,6 @@ def shell_word(name: bytes) -> str:
 
 def url_text(url: str) -> str:
     """Percent-encode all quotes and all characters that URLs may not contain."""
-    if not url.encode("utf-8", "surrogateescape").translate(None, _IN_URL):
-        return url  # true of nearly all URLs; `quote` needs four times as long
     return quote(url, safe=_URL_MARKS, errors="surrogateescape")
 
 
@@ -391,7 +370,7 @@ def presign_entry(
     """
     store, key = repository.addresses.locate(entry.physical_address)
     name, kind = os.fsdecode(path[path.rfind(b"/") + 1 :]), entry.content_type
-    is_saved, encoding = not (inline or is_shown(kind)), entry.content_encoding
+    is_saved, encoding = not (inline or _SHOWN.fullmatch(kind)), entry.content_encoding
     how = kind, name, is_saved, may_be_unsigned
     request = PresignRequest("GET", expires_in, *how, content_encoding=encoding)
     return store.presign(key, request, now=now or repository.lake.runtime.clock())

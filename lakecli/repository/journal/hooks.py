@@ -16,8 +16,6 @@ of a ``post-`` hook becomes a notice. If a hook moves branches, no hooks are cal
 lakeFS has hooks of its own, which `lakecli.repository.lakefs.hooks` reports.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -55,18 +53,11 @@ def tell(repository: Repository, what: str, **event: object) -> None:
 def _call(repository: Repository, name: str, event: dict[str, object]) -> None:
     hook = repository.hooks.get(name)
     if hook is not None and not repository.skips_hooks and not _is_within.get():
-        with within_hook():
+        token = _is_within.set(True)
+        try:
             hook({"hook": name, "repository": repository.uri, **event})
-
-
-@contextmanager
-def within_hook() -> Iterator[None]:
-    """Suppress the hooks of everything that this thread does in the block."""
-    token = _is_within.set(True)
-    try:
-        yield
-    finally:
-        _is_within.reset(token)
+        finally:
+            _is_within.reset(token)
 
 
 def offer(repository: Repository, commit: Commit) -> None:

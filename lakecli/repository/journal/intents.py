@@ -138,7 +138,7 @@ def make_move(
     begun = same[0] if same else begun
 
     lake.runtime.on_step("move")
-    retries, on_step = _retries(repository), lake.runtime.on_step
+    retries, on_step = move_retries(repository), lake.runtime.on_step
     move = RefMove(repository.store, begun.intent, ref, retries=retries, on_step=on_step)
     needs_mark = is_push or wanted.landing is not None
     number = 0
@@ -183,7 +183,7 @@ def _withdraw_if_forbidden(
         write_id = WriteId.of_bytes(repository.lake.runtime.new_id())
         way_back = intent._replace(write_id=write_id, before=intent.after, after=None)
         way_back = way_back._replace(why=WITHDRAWN, since=sequence_of(result.ref))
-        move = RefMove(repository.store, way_back, result.ref, retries=_retries(repository))
+        move = RefMove(repository.store, way_back, result.ref, retries=move_retries(repository))
         while (done := move.outcome()) is None:
             move.send(policy=0 if result.ref is None else result.ref.policy)
         if isinstance(done, LakeError):
@@ -191,7 +191,8 @@ def _withdraw_if_forbidden(
     return refusal
 
 
-def _retries(repository: Repository) -> Retries:
+def move_retries(repository: Repository) -> Retries:
+    """Return the policy by which moves of refs in the bucket are repeated."""
     runtime = repository.lake.runtime
     return Retries(REF_MOVES, sleep=runtime.sleep, random=runtime.random_number)
 

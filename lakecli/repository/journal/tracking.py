@@ -13,16 +13,13 @@ from lakecli.repository.readable import Refs
 from lakecli.stores.contract import ObjectStore
 
 
-def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
+def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> None:
     """Record the commit and the moves of a ref in the bucket, unless a newer state is recorded.
 
     If this clone lacks the commit, nothing is recorded until the next fetch.
-
-    Returns:
-        Whether the commit of the ref is recorded.
     """
     if ref.commit_id and repository.refs(txn).find_commit(ref.commit_id) is None:
-        return False
+        return
     tracking = repository.tracking(txn)
     put_known_moves(txn, repository, ref.kind, ref.name, ref.moves)
     known = tracking.find(ref.kind, ref.name)
@@ -30,7 +27,6 @@ def track(txn: WriteTransaction, repository: Refs, ref: RemoteRef) -> bool:
         tracking.put(
             Tracked(ref.kind, ref.name, ref.commit_id, ref.sequence, ref.write_id, ref.version)
         )
-    return True
 
 
 def track_now(repository: Refs, ref: RemoteRef | None) -> None:

@@ -516,8 +516,7 @@ class _TakingDump:
         if here is not None:
             check_none_sent(self._txn, self._repository, name)
             operation_log.follow_head(self._txn, after)
-        self._refs.put_branch(after)
-        self._changes.append(operation_log.ref_change(here, after))
+        self._changes.append(operation_log.change_ref(self._txn, self._repository, here, after))
 
     def _update_tag(self, tag: Tag) -> None:
         here = self._refs.find_tag(tag.name)
@@ -532,8 +531,7 @@ class _TakingDump:
             self._differs(outcome)
             return
         self._outcomes.append(outcome)
-        self._refs.put_tag(tag)
-        self._changes.append(operation_log.ref_change(None, tag))
+        self._changes.append(operation_log.change_ref(self._txn, self._repository, None, tag))
 
     def _differs(self, outcome: RefOutcome) -> None:
         self._outcomes.append(outcome._replace(change=RefState.DIFFERS, own=None))

@@ -26,7 +26,7 @@ from lakecli.remote.ref_records import RemoteRef
 from lakecli.remote.refs import Intent
 from lakecli.repository.contract import Repository
 from lakecli.repository.policy.document import Ban, RequiredApproval, RequiredCheck, Rule, email_of
-from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, seen_rules
+from lakecli.repository.policy.rules import RulesInForce, read_rules, seen_rules
 
 WITHDRAWN: Final = "withdrawn"
 """The recorded reason for deleting a ref that was created before its rules were known."""
@@ -109,8 +109,6 @@ def refuse_early(repository: Repository, name: str, who: str, *, merges: bool) -
 def _early(
     repository: Repository, rules: RulesInForce, name: str, who: str, *, merges: bool
 ) -> Forbidden | None:
-    if rules is NO_RULES:
-        return None
     for rule in rules.policy.matching(name):
         if Ban.DIRECT in rule.forbid and not merges:
             reason = _only_merges(repository, name)

@@ -46,16 +46,16 @@ def read_rules(repository: Repository) -> RulesInForce:
     if known != data and (known is not None or record is not None):
         with repository.lake.kv.write() as txn:
             txn.put(Table.META, key, data)
-    return NO_RULES if record is None else rules_of(record)
+    return rules_of(record)
 
 
-def rules_of(record: PolicyRecord) -> RulesInForce:
-    """Return the rules that a record in the bucket contains.
+def rules_of(record: PolicyRecord | None) -> RulesInForce:
+    """Return the rules that a record in the bucket contains; no record forbids nothing.
 
     Raises:
         IntegrityError: this version of lakecli cannot parse the rules.
     """
-    return _rules(record.number, record.who, record.document)
+    return NO_RULES if record is None else _rules(record.number, record.who, record.document)
 
 
 def seen_rules(txn: ReadTransaction, repository: Repository) -> RulesInForce:

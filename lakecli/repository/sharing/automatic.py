@@ -28,11 +28,10 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
 from shlex import quote
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from lakecli import errors
 from lakecli.base.model import Branch, Commit, CommitId, RefKind, Tag
-from lakecli.base.retry import REF_MOVES, Retries
 from lakecli.errors import Forbidden, LakeError, LostRace, OutcomeUnknown, Unreachable
 from lakecli.kv.bucket import LocalMove, Tracked, UnsentMove
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
@@ -42,7 +41,7 @@ from lakecli.remote.refs import MoveOutcome
 from lakecli.repository.contract import CaughtUp, Repository
 from lakecli.repository.journal import intents, operation_log, tracking, unsent_moves
 from lakecli.repository.journal.intents import CommitUnderWay, WantedMove, finish_pending
-from lakecli.repository.journal.operation_log import follow_head, is_built_from
+from lakecli.repository.journal.operation_log import Ref, follow_head, is_built_from
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import compare_and_publish, refused
 from lakecli.repository.staged.changes import unstage_unchanged
@@ -114,9 +113,7 @@ class SharedMover:
         if compare_and_publish(repository, wanted).outcome == MoveOutcome.APPLIED:
             self._lost = 0
             return True
-        lake = repository.lake
-        retries = Retries(REF_MOVES, sleep=lake.runtime.sleep, random=lake.runtime.random_number)
-        retries.pause(self._lost)
+        intents.move_retries(repository).pause(self._lost)
         self._lost += 1
         fetch(repository)
         follow(repository, only=self.only)
@@ -143,7 +140,7 @@ def check_ahead(
         raise LostRace(f"branch {branch.name} here and in the bucket have diverged", hint=hint)
 
 
-def follow(repository: Repository, *, only: str = "") -> int:
+def follow(repository: Repository, *, only: str = "") -> None:
     """Move local refs that have no unpushed commits to the commits of the bucket's refs.
 
     New refs are created locally. Refs that were deleted in the bucket are deleted locally, except
@@ -152,9 +149,6 @@ def follow(repository: Repository, *, only: str = "") -> int:
 
     Args:
         only: move only refs with this name; ``""``: all refs.
-
-    Returns:
-        The number of moved refs.
     """
     with repository.lake.kv.read() as txn:
         refs = repository.refs(txn)
@@ -166,7 +160,7 @@ def follow(repository: Repository, *, only: str = "") -> int:
             and not _stays(txn, repository, tracked)
         ]
     if not behind:
-        return 0
+        return
     behind = [tracked for tracked in behind if _is_ready(repository, tracked)]
     with repository.lake.kv.write() as txn:
         positions = repository.tracking(txn)
@@ -176,12 +170,11 @@ def follow(repository: Repository, *, only: str = "") -> int:
             # Another process may have pushed meanwhile: then `tracked` is outdated.
             if positions.find(tracked.kind, tracked.name) == tracked
             and not _stays(txn, repository, tracked)
-            and (change := _FOLLOW[tracked.kind](txn, repository, tracked)) is not None
+            and (change := _follow(txn, repository, tracked)) is not None
         ]
         if changes:
             operation_log.append(txn, repository, kind=FOLLOWED, refs=changes)
             unsent_moves.drop_notes(txn, repository, changes)
-    return len(changes)
 
 
 def _is_ready(repository: Repository, tracked: Tracked) -> bool:
@@ -195,7 +188,7 @@ def _is_ready(repository: Repository, tracked: Tracked) -> bool:
         return True
     with repository.lake.kv.read() as txn:
         local = repository.refs(txn).find_branch(tracked.name)
-        if local is None or not _has_nothing_of_its_own(txn, repository, local, tracked):
+        if local is None or not _may_follow(txn, repository, local, tracked):
             return True
     try:
         unstage_unchanged(repository, tracked.name, tracked.commit_id)
@@ -214,65 +207,44 @@ def _stays(txn: ReadTransaction, repository: Repository, tracked: Tracked) -> bo
     )
 
 
-def _follow_tag(
-    txn: WriteTransaction, repository: Repository, tracked: Tracked
-) -> RefChange | None:
-    """Move a tag to its commit in the bucket; return the change, or ``None`` if the tag stays."""
+def _follow(txn: WriteTransaction, repository: Repository, tracked: Tracked) -> RefChange | None:
+    """Move a ref to its commit in the bucket; return the change, or ``None`` if the ref stays."""
     refs, name, head = repository.refs(txn), tracked.name, tracked.commit_id
-    before = refs.find_tag(name)
+    branch, tag = refs.find_branch(name), refs.find_tag(name)
+    before: Ref | None = branch if tracked.kind is RefKind.BRANCH else tag
+    after: Ref | None = None
     if before is None:
-        follows = head is not None and refs.find_branch(name) is None
-    else:
-        follows = _was_there(txn, repository, RefKind.TAG, name, before.commit_id)
-    if not follows:
-        return None
-    if head is None:
-        refs.delete_tag(name)
-        return operation_log.ref_change(before, None)
-    refs.put_tag(after := Tag(name, head))
-    return operation_log.ref_change(before, after)
-
-
-def _follow_branch(
-    txn: WriteTransaction, repository: Repository, tracked: Tracked
-) -> RefChange | None:
-    """Move a branch to its commit in the bucket; return the change, or ``None`` if it stays."""
-    refs, name, head = repository.refs(txn), tracked.name, tracked.commit_id
-    before = refs.find_branch(name)
-    if before is None:
-        if head is None or refs.find_tag(name) is not None:
+        if head is None or branch is not None or tag is not None:
             return None
-        made = operation_log.new_branch(txn, repository, name, head)
-        refs.put_branch(made)
-        return operation_log.ref_change(None, made)
-    if not _has_nothing_of_its_own(txn, repository, before, tracked):
+        after = Tag(name, head)
+        if tracked.kind is RefKind.BRANCH:
+            after = operation_log.new_branch(txn, repository, name, head)
+    elif not _may_follow(txn, repository, before, tracked):
         return None
-    if head is None:
-        if name == repository.record.default_branch or not area.is_clean(txn, before):
-            return None
-        refs.delete_branch(name)
-        return operation_log.ref_change(before, None)
-    after = before._replace(commit_id=head)
-    refs.put_branch(after)
-    follow_head(txn, after)
-    return operation_log.ref_change(before, after)
+    elif head is not None:
+        after = before._replace(commit_id=head)
+    change = operation_log.change_ref(txn, repository, before, after)
+    if before is not None and isinstance(after, Branch):
+        follow_head(txn, after)
+    return change
 
 
-_FOLLOW: Final = {RefKind.BRANCH: _follow_branch, RefKind.TAG: _follow_tag}
+def _may_follow(txn: ReadTransaction, repository: Repository, local: Ref, tracked: Tracked) -> bool:
+    """Return whether a ref in the bucket has, or once had, all commits of the local ref.
 
-
-def _has_nothing_of_its_own(
-    txn: ReadTransaction, repository: Repository, local: Branch, tracked: Tracked
-) -> bool:
-    """Return whether the bucket's branch has, or once had, all commits of a local branch."""
-    refs = repository.refs(txn)
-    if tracked.commit_id is not None:
-        if refs.find_commit(tracked.commit_id) is None:
+    The default branch, and a branch with staged changes, do not follow a deletion.
+    """
+    refs, head = repository.refs(txn), tracked.commit_id
+    if isinstance(local, Branch) and head is None:
+        if local.name == repository.record.default_branch or not area.is_clean(txn, local):
+            return False
+    elif isinstance(local, Branch) and head is not None:
+        if refs.find_commit(head) is None:
             return False  # its pack is not listed yet
-        if is_ancestor(refs, local.commit_id, tracked.commit_id):
+        if is_ancestor(refs, local.commit_id, head):
             return True
-    # The branch may have been moved back or deleted in the bucket.
-    return _was_there(txn, repository, RefKind.BRANCH, local.name, local.commit_id)
+    # The ref may have been moved back or deleted in the bucket.
+    return _was_there(txn, repository, tracked.kind, local.name, local.commit_id)
 
 
 def _was_there(

@@ -438,8 +438,7 @@ def _take_tag(
         return None if present == tag else Change.DIFFERS
     if unsent_moves.find_unsent(txn, repository, RefKind.TAG, tag.name) is not None:
         return Change.DIFFERS  # the tag was deleted here, and the deletion is not sent yet
-    refs.put_tag(tag)
-    changes.append(operation_log.ref_change(None, tag))
+    changes.append(operation_log.change_ref(txn, repository, None, tag))
     return None
 
 

@@ -103,10 +103,9 @@ def _publish(
     if wanted.after is None:
         return make_move(repository, wanted)  # a deletion makes nothing reachable
     commits = _new_commits(repository, wanted.before, wanted.after, collection)
-    trees = _new_trees(repository, commits, wanted, collection)
+    head, trees = _new_trees(repository, commits, wanted, collection)
     if trees:
         older_than = _oldest_trusted(repository, collection)
-        head = _tree_of(repository, wanted.after)
         may_lack = check_references(repository, trees, head=head, older_than=older_than)
         if may_lack and not has_fetched and (back := find_gone_back(repository)):
             bucket_state.notify_rollback(repository, back)
@@ -124,7 +123,7 @@ def _publish(
     pack = _pack(repository, commits, wanted.after)
     result = make_move(repository, wanted, pack=pack, is_push=is_push)
     if result.outcome == MoveOutcome.APPLIED and trees:
-        _check_again(repository, wanted, trees, collection)
+        _check_again(repository, wanted.name, head, trees, collection)
     return result
 
 
@@ -182,22 +181,17 @@ def _new_commits(
 
 def _still_stand(repository: Repository, tracked: Iterable[Tracked], ends: set[CommitId]) -> bool:
     """Return whether a ref still points to each of a few commits; read one ref for each commit."""
-    if len(ends) > _MOST_READ:
-        return False
     seen = {each.commit_id: each for each in tracked if each.commit_id in ends}
-    if len(seen) < len(ends):
+    if len(ends) > _MOST_READ or len(seen) < len(ends):
         return False
-    for each in seen.values():
-        ref = find_ref(repository.store, each.kind, each.name)
-        if ref is None or ref.version != each.version:
-            return False
-    return True
+    refs = ((each, find_ref(repository.store, each.kind, each.name)) for each in seen.values())
+    return all(ref is not None and ref.version == each.version for each, ref in refs)
 
 
 def _new_trees(
     repository: Repository, commits: Sequence[Commit], wanted: WantedMove, collection: GcState
-) -> Trees:
-    """Return the trees of new commits; for each, the trees of the parents to compare it with.
+) -> tuple[MetarangeId, Trees]:
+    """Return the tree of the head; and new trees, each with the parents' trees to compare it with.
 
     If several new commits have the same tree, the parents of the oldest of these commits count. So
     a tree that a revert restores is not compared with the tree that the revert undid.
@@ -224,12 +218,7 @@ def _new_trees(
         left = [each for each in parents if each not in gone]
         if tree and tree not in left:
             trees[tree] = left
-    return trees
-
-
-def _tree_of(repository: Repository, commit_id: CommitId) -> MetarangeId:
-    with repository.lake.kv.read() as txn:
-        return repository.refs(txn).get_commit(commit_id).metarange_id
+    return head, trees
 
 
 def _oldest_trusted(repository: Repository, collection: GcState) -> datetime | None:
@@ -317,15 +306,15 @@ def write_pack(repository: Repository, commits: Sequence[Commit], infos: list[Pa
     return pack_id
 
 
-def _check_again(repository: Repository, wanted: WantedMove, trees: Trees, before: GcState) -> None:
+def _check_again(
+    repository: Repository, name: str, head: MetarangeId, trees: Trees, before: GcState
+) -> None:
     """If a sweep may have run before a ref moved, verify that the bucket has the ref's objects."""
-    moved = f"{wanted.name} was moved in the bucket, but"
+    moved = f"{name} was moved in the bucket, but"
     try:
         if not may_have_swept(before, read_state(repository.store)):
             return
         _settled(repository)
-        assert wanted.after is not None
-        head = _tree_of(repository, wanted.after)
         check_references(repository, trees, head=head, older_than=None)
     except NotInBucket as error:
         what = f"{moved} garbage collection has deleted what it needs: {error.message}"

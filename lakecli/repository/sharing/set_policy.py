@@ -34,7 +34,7 @@ from lakecli.repository.handle.namespace import check_writable, need_policy
 from lakecli.repository.journal import operation_log
 from lakecli.repository.policy.document import Policy, parse_policy
 from lakecli.repository.policy.judge import judge
-from lakecli.repository.policy.rules import NO_RULES, RulesInForce, read_rules, rules_of
+from lakecli.repository.policy.rules import RulesInForce, read_rules, rules_of
 from lakecli.repository.sharing.fetch import fetch
 
 SET: Final = "policy set"
@@ -79,7 +79,7 @@ def set_policy(
     new, store = parse_policy(document), repository.store
     check_writable(repository)
     seen = look_at_policy(store, accepts_damage=True)
-    old = NO_RULES if seen.record is None else rules_of(seen.record)
+    old = rules_of(seen.record)
     if not old.policy.has(old.policy.owners, who):
         owners = ", ".join(old.policy.owners)
         what = f"policy {old.number} belongs to {owners}, and {who} is not among them"
@@ -201,8 +201,3 @@ def iter_refused(repository: Repository, document: str) -> Iterator[RefusedMove]
             continue
         if refusal is not None:
             yield RefusedMove(ref.kind, ref.name, move, refusal.message.partition(": ")[2])
-
-
-def policy_of(record: PolicyRecord | None) -> Policy:
-    """Return the rules in a record of the bucket; without a record, rules that forbid nothing."""
-    return NO_RULES.policy if record is None else rules_of(record).policy

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry, StagingToken
+from lakecli.base.model import CLIENT_METADATA_PREFIX, Branch, Entry
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import LostRace
@@ -69,9 +69,7 @@ class Stager:
         """
         for part in batches(changes, BATCH):
             with self._repository.lake.kv.write() as txn:
-                present = staged_on(self._repository, txn, self._branch)
-                self._log(txn, present, [path for path, _ in part], kind)
-                area.put_many(txn, present.staging_token, part)
+                self._stage(txn, self._branch, part, kind)
 
     def write_planned(
         self,
@@ -99,37 +97,30 @@ class Stager:
             LostRace: other commands kept changing the paths.
         """
         repository = self._repository
-        state_of = partial(_state, paths=paths, below=below)
         for _ in range(MAX_ATTEMPTS):
             with repository.lake.kv.read() as txn:
                 seen = view_of_branch(repository, txn, source) if view is None else view
                 parts, result = plan(seen)
-                state = state_of(seen)
+                state = _state(seen, paths, below)
             parts = [(name, changes) for name, changes in parts if changes]
-            view = None
-            if not parts or self._write_unless_changed(parts, source, state_of, state, kind):
+            if not parts:
                 return result
+            with repository.lake.kv.write() as txn:
+                if _state(view_of_branch(repository, txn, source), paths, below) == state:
+                    for name, changes in parts:
+                        self._stage(txn, name, changes, kind)
+                    return result
+            view = None
         uri = f"{repository.uri}/{source}"
         what = f"the objects changed {MAX_ATTEMPTS} times while they were read: {uri}"
         raise LostRace(what, hint="try again")
 
-    def _write_unless_changed(
-        self,
-        parts: Parts,
-        source: str,
-        state_of: Callable[[View], object],
-        state: object,
-        kind: str,
-    ) -> bool:
-        """Stage changes in one transaction, if `source` still has the given state."""
-        with self._repository.lake.kv.write() as txn:
-            if state_of(view_of_branch(self._repository, txn, source)) != state:
-                return False
-            for name, changes in parts:
-                present = staged_on(self._repository, txn, name)
-                self._log(txn, present, [path for path, _ in changes], kind)
-                area.put_many(txn, present.staging_token, changes)
-        return True
+    def _stage(
+        self, txn: WriteTransaction, branch: str, changes: Sequence[Change], kind: str
+    ) -> None:
+        present = staged_on(self._repository, txn, branch)
+        self._log(txn, present, [path for path, _ in changes], kind)
+        area.put_many(txn, present.staging_token, changes)
 
     def unstage(self, paths: Sequence[bytes]) -> None:
         """Unstage paths, given in ascending order; they then have their committed values again.
@@ -163,8 +154,11 @@ class Stager:
             self._log(txn, branch, part, "branch reset")
             commit = refs.get_commit(branch.commit_id)
             below = View(self._repository, txn, commit, branch.sealed_tokens, branch.name)
-            covered = [_unstage(txn, branch.staging_token, below, path) for path in part]
-            if any(covered):
+            for path in part:
+                area.remove(txn, branch.staging_token, path)
+            if covered := [path for path in part if below.staged_at(path) is not None]:
+                values = [(path, committed_value(below, path)) for path in covered]
+                area.put_many(txn, branch.staging_token, values)
                 refs.put_branch(operation_log.outdate(txn, self._repository, branch))
         return True
 
@@ -246,16 +240,6 @@ def is_to_stage(branch: str, present: bytes | None, value: bytes) -> bool:
     or others may change the path, which must then be a conflict.
     """
     return workspaces.is_workspace(branch) or not is_same(present, value)
-
-
-def _unstage(txn: WriteTransaction, token: StagingToken, below: View, path: bytes) -> bool:
-    """Unstage one path; return whether this staged the committed value over a sealed record."""
-    sealed = any(area.get(txn, each, path) is not None for each in below.tokens)
-    if not sealed:
-        area.remove(txn, token, path)
-        return False
-    area.put_many(txn, token, [(path, committed_value(below, path))])
-    return True
 
 
 class NewAttributes(NamedTuple):

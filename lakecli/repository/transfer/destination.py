@@ -14,7 +14,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -243,11 +243,9 @@ class Destination:
         with translated(self._path + b"/" + name), self._directory(_components(name)):
             pass
 
-    @contextmanager
-    def open_directory(self, name: bytes) -> Iterator[int]:
+    def open_directory(self, name: bytes) -> AbstractContextManager[int]:
         """Open a directory below the root (``b""``: the root itself); make it if it is missing."""
-        with self._directory(_components(name) if name else []) as directory:
-            yield directory
+        return self._directory(_components(name) if name else [])
 
     def delete(
         self,

@@ -202,14 +202,12 @@ class Selection:
         Args:
             relative: the path of the object below the root.
         """
-        if self._include is not None and not self._include.includes(relative):
+        if self._include and not self._include.includes(relative):
             return False
-        return self._exclude is None or not self._exclude.takes(relative)
+        return not (self._exclude and self._exclude.takes(relative))
 
 
-def _compiled(patterns: Sequence[str]) -> Patterns | None:
-    if not patterns:
-        return None
+def _compiled(patterns: Sequence[str]) -> Patterns:
     lines = [os.fsencode(pattern) for pattern in patterns]
     for line in lines:
         if b"\n" in line or not Patterns([line]):

@@ -65,9 +65,6 @@ SENT_AT_ONCE: Final = 40 << 20
 """The bytes of a stream that a store has in memory: four parts being sent, and one being read."""
 
 
-_UNLIMITED: Final = nullcontext()
-
-
 class ExpectedObject(NamedTuple):
     """The object that a branch has at the path to which a file is uploaded.
 
@@ -206,9 +203,9 @@ class Ingest:
             FileChanged: the file was written to meanwhile.
             OSError: the file cannot be read.
         """
-        if file.status.st_size <= SMALL:
-            return self._read(file, expected)
-        return self._large(file, expected)._replace(status=file.status)
+        is_small = file.status.st_size <= SMALL
+        done = self._read(file, expected) if is_small else self._large(file, expected)
+        return done._replace(status=file.status)
 
     def together(self, files: Sequence[SmallFile]) -> list[Ingested | None]:
         """Write many small files whose contents were read before.
@@ -234,31 +231,25 @@ class Ingest:
         """Write one file, which is read into memory as a whole."""
         size = file.status.st_size
         # A batch writes one file at a time, so only few wait in memory.
-        with self._memory.held(size) if self._batch is None else _UNLIMITED:
+        with self._memory.held(size) if self._batch is None else nullcontext():
             data = os.read(file.descriptor, size + 1)
             if len(data) != size:
                 raise changed("read")
-            done = self._bytes(data, expected, file.status)
+            done = self._bytes(data, expected)
         self._progress.advance(size=size)
         return done
 
-    def _bytes(
-        self, data: bytes, expected: ExpectedObject | None, status: os.stat_result | None = None
-    ) -> Ingested:
-        size = len(data)
-        digest = DataDigest(blake3(data).hexdigest())
-        if needs_md5(expected, size):
-            digests = Digests(expected, size)
-            digests.update(data)
-            if digests.are_expected():
-                return Ingested(digest, size, is_kept=True, status=status)
-        if expected is None or not self._has_expected(expected, digest, size):
-            self._put(digest, data)
-        return Ingested(digest, size, status=status)
+    def _bytes(self, data: bytes, expected: ExpectedObject | None) -> Ingested:
+        digests = Digests(expected, len(data))
+        digests.update(data)
+        done = Ingested(digests.hexdigest(), len(data), is_kept=digests.are_expected())
+        if not done.is_kept and not self._has_expected(expected, done.digest, done.size):
+            self._put(done.digest, data)
+        return done
 
-    def _has_expected(self, expected: ExpectedObject, digest: str, size: int) -> bool:
+    def _has_expected(self, expected: ExpectedObject | None, digest: str, size: int) -> bool:
         """Return whether contents have the expected BLAKE3 and size, and the object exists."""
-        return (expected.digest, expected.size) == (digest, size) and self.has(digest, size)
+        return expected == ExpectedObject(digest, size) and self.has(digest, size)
 
     def _put(self, digest: str, data: bytes) -> None:
         key = data_key(digest)

@@ -17,7 +17,7 @@ objects are considered.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -133,7 +133,6 @@ class Sender:
     uploads: PartUploads
     workers: Workers
     progress: Progress
-    _lock: Lock = field(default_factory=Lock)
     _at_work: dict[str, Lock] = field(default_factory=dict)
 
     def takes(self, size: int) -> bool:
@@ -176,7 +175,8 @@ class Sender:
             FileChanged: the file was written to since `read`.
             Unreachable: the store cannot be reached or has lost parts; the next run can resume.
         """
-        with self._only_one(contents.digest):
+        # `setdefault` is atomic. A thread with the same contents waits, and then finds the object.
+        with self._at_work.setdefault(contents.digest, Lock()):
             if self._is_present(contents):
                 self.progress.advance(size=contents.size)
                 if self._find(contents.digest):  # a process was killed after completing the upload
@@ -268,45 +268,28 @@ class Sender:
     def _is_present(self, contents: FileContents) -> bool:
         return size_of(self.repository.store, data_key(contents.digest)) == contents.size
 
-    @contextmanager
-    def _only_one(self, digest: str) -> Iterator[None]:
-        """Let one thread at a time send the same contents; the next thread finds the object."""
-        with self._lock:
-            mine = self._at_work.setdefault(digest, Lock())
-        with mine:
-            yield
 
-
-def drop_leftovers(repository: Repository) -> int:
+def drop_leftovers(repository: Repository, uploads: PartUploads) -> None:
     """Abort abandoned uploads in a repository's namespace, at most once a day.
 
     Errors of the store are ignored, because the next search may succeed.
-
-    Returns:
-        The number of aborted uploads.
     """
-    uploads = capabilities.uploads_of(repository.store)
-    if uploads is None:
-        return 0
     now = repository.lake.runtime.now()
     with repository.lake.kv.read() as txn:
         looked = unfinished_uploads.looked_at(txn, repository.key)
     if looked is not None and now - looked < SEARCH_INTERVAL:
-        return 0
+        return
     with repository.lake.kv.write() as txn:
         unfinished_uploads.set_looked_at(txn, repository.key, now)
-    try:
-        return _drop(repository, uploads, now)
-    except LakeError:
-        return 0
+    with suppress(LakeError):
+        _drop(repository, uploads, now)
 
 
-def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
+def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> None:
     with repository.lake.kv.read() as txn:
         recorded = unfinished_uploads.iter_transfers(txn, repository.key)
         mine = {each.upload: each for each in recorded}
     there = capabilities.store_time(repository.store) or now  # this machine's clock may be wrong
-    dropped = 0
     alive = set()
     for found in islice(uploads.iter_unfinished(DATA), MOST_LEFTOVERS):
         if data_digest(found.key) is None:
@@ -315,7 +298,6 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
         patience = SEARCH_INTERVAL if begun is None else PATIENCE
         if _is_old(uploads, found, there - patience):
             uploads.abort(found.key, found.id)
-            dropped += 1
         else:
             alive.add(found.id)
     # The store may not list a younger upload yet.
@@ -324,7 +306,6 @@ def _drop(repository: Repository, uploads: PartUploads, now: datetime) -> int:
         with repository.lake.kv.write() as txn:
             for digest in old:
                 unfinished_uploads.delete_transfer(txn, repository.key, digest)
-    return dropped
 
 
 def _is_old(uploads: PartUploads, found: capabilities.UnfinishedUpload, before: datetime) -> bool:

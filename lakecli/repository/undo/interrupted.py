@@ -132,35 +132,27 @@ def is_left(repository: Repository, operation: bytes) -> bool:
     return os.path.exists(_path(repository, operation))
 
 
-def is_owed(repository: Repository, operation: bytes) -> bool:
-    """Return whether a running command has yet to print the answer about an operation.
+def take_left(repository: Repository) -> tuple[list[OwedAnswer], set[bytes]]:
+    """Lock the answers that killed commands did not print.
 
     Call this in a write transaction, because commands make and lock their files in write
     transactions.
+
+    Returns:
+        The locked answers, and the operations whose answers running commands have yet to print.
     """
-    try:
-        is_free = OwedAnswer(operation, _path(repository, operation), 0).lock()
-    except OSError:
-        return False
-    return not is_free and is_left(repository, operation)
-
-
-def take_left(repository: Repository) -> list[OwedAnswer]:
-    """Lock and return the answers that killed commands did not print.
-
-    Call this in a write transaction, because commands make and lock their files in write
-    transactions.
-    """
-    taken = []
+    taken, owed = [], set()
     for name in _names(repository):
         try:
             operation = bytes.fromhex(name.rpartition("-")[2])
             answer = OwedAnswer(operation, _path(repository, operation), 0)
             if answer.lock():
                 taken.append(answer)
+            elif is_left(repository, operation):
+                owed.add(operation)
         except (OSError, ValueError):  # deleted by another process meanwhile, or no answer's file
             continue
-    return taken
+    return taken, owed
 
 
 def _names(repository: Repository) -> list[str]:

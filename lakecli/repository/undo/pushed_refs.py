@@ -15,7 +15,8 @@ the commit that it had in the bucket before this clone moved it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakecli.base.model import CommitId, RefKind
@@ -141,7 +142,7 @@ def find_pushed(
     sent = {each.metadata[MOVE]: each.sequence for each in newer if MOVE in each.metadata}
     pushed = []
     for tracked, run in runs:
-        oldest = next((each for each in reversed(run) if each.key in ours), None)
+        oldest = next((each for each in reversed(run) if each in ours), None)
         if oldest is None:
             continue
         before, after = ends = oldest.change.commit_before, run[0].change.commit_after
@@ -149,7 +150,7 @@ def find_pushed(
         if before == after or not _has_seen(txn, repository, tracked, ends, resets=resets):
             continue
         # Another clone's move may have added commits that others had pushed.
-        other = next((each for each in run if each.key not in ours), None)
+        other = next((each for each in run if each not in ours), None)
         above = before if other is None else other.ends[1]
         own = {move for move, sequence in sent.items() if sequence >= oldest.operation.sequence}
         back = _back(txn, repository, tracked, own, before=before, above=above)
@@ -164,18 +165,10 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
     A move that came from the bucket separates two runs. The older run cannot be moved back in the
     bucket, because others have built on it.
     """
-    run: list[Moved] = []
-    for moved in moves:
-        before, after = moved.ends
-        if before == after:
-            continue
-        if not is_local(moved.operation, moved.change):
-            run.append(moved)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    moving = (each for each in moves if each.change.moves_commit)
+    for is_foreign, run in groupby(moving, lambda each: is_local(each.operation, each.change)):
+        if not is_foreign:
+            yield list(run)
 
 
 def _pushed_part(run: list[Moved], tracked: Tracked) -> list[Moved]:
@@ -258,7 +251,8 @@ TO_KNOWN: Final = {RESET, op_log.UNDO, op_log.REDO, op_log.RESTORE}
 """Kinds of operations that may move branches to commits that others have pushed."""
 
 
-class Moved(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Moved:
     """A move of a branch or tag on this machine, and the operation that made the move."""
 
     change: RefChange
@@ -274,28 +268,21 @@ class Moved(NamedTuple):
         """The commits of the ref before and after the move."""
         return self.change.commits
 
-    @property
-    def key(self) -> tuple[bytes, str, str]:
-        """The ID of the operation, and the kind and name of the ref."""
-        return self.operation.id, *self.ref
 
-
-def find_ours(
-    txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]
-) -> set[tuple[bytes, str, str]]:
-    """Return the keys of the moves that this clone made in the bucket.
+def find_ours(txn: ReadTransaction, repository: Repository, moves: Iterable[Moved]) -> set[Moved]:
+    """Return the moves that this clone made in the bucket.
 
     If a branch was moved to a new commit, this clone made the move, because only one clone makes a
     commit. For other moves, the order of the operation log decides, because dates may be wrong: a
     push or shared move in the log counts for all older operations. The log is read once, newest
     first.
     """
-    ours = set()
+    ours = set[Moved]()
     asked: dict[int, list[Moved]] = {}
     for moved in moves:
         done = _redone(txn, repository, moved.operation)
         if is_branch_moved(moved) and done.kind not in TO_KNOWN:
-            ours.add(moved.key)
+            ours.add(moved)
             continue
         # If a redo moved a branch to a commit, the push came after the original operation.
         since = done if is_branch_moved(moved) else moved.operation
@@ -305,12 +292,12 @@ def find_ours(
     refs = {each.ref for together in asked.values() for each in together}
     sent = {each: _Sent(txn, repository, each) for each in refs}
     for operation in log.iter_operations(txn, repository.key):
-        ours |= {each.key for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
+        ours |= {each for each in asked.pop(operation.sequence, ()) if sent[each.ref].has(each)}
         if not asked:
             break
         _add(sent, operation)
     expired = (each for together in asked.values() for each in together)
-    return ours | {each.key for each in expired if sent[each.ref].has(each)}
+    return ours | {each for each in expired if sent[each.ref].has(each)}
 
 
 def is_branch_moved(moved: Moved) -> bool:

@@ -20,6 +20,7 @@ that were never pushed.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from lakecli.base.model import RefKind
@@ -196,14 +197,10 @@ def _send(repository: Repository, appended: Operation, pushed: PushedRef, commit
 
 def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operation) -> bool:
     """Return whether an undo or redo was itself reversed since."""
-    for newer in iter_operations(txn, repository.key):
-        if newer.id == appended.id:
-            break
-        undone, redone = newer.metadata.get(op_log.UNDOES), newer.metadata.get(op_log.REDOES)
-        is_redone = redone is not None and redone == appended.metadata.get(op_log.UNDOES)
-        if is_redone or undone == appended.id.hex():
-            return True
-    return False
+    undone = appended.metadata.get(op_log.UNDOES)
+    reversing = {(op_log.UNDOES, appended.hex_id), (op_log.REDOES, undone)}
+    newer = takewhile(lambda each: each.id != appended.id, iter_operations(txn, repository.key))
+    return any(reversing & each.metadata.items() for each in newer)
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:

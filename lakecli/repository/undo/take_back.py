@@ -31,7 +31,7 @@ from lakecli.errors import AlreadyExists, LostRace
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import FOLLOWED, Operation, RefChange, StagingChange
-from lakecli.refs.ref_store import ref_fields
+from lakecli.refs.ref_store import ref_fields, ref_of
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Reclaimed, unless_away
 from lakecli.repository.handle import lake as lakes
@@ -331,31 +331,19 @@ class TakeBack:
 
     def _put(self, change: RefChange) -> None:
         """Restore the state of a ref before a change."""
-        present = self._find(change)
-        if change.kind is RefKind.BRANCH:
-            self._put_branch(change.name, change.before)
-        elif change.kind is RefKind.TAG:
-            if change.before is None:
-                self._refs.delete_tag(change.name)
-            else:
-                self._refs.put_tag(Tag(change.name, CommitId(change.before["commit_id"])))
-        elif change.before is not None:
-            lakes.put_repository(self._txn, lakes.record_of(change.before))
+        kind, name, present, wanted = change.kind, change.name, self._find(change), change.before
+        if kind is RefKind.BRANCH:
+            check_none_sent(self._txn, self._repository, name)
+        if kind is not RefKind.REPOSITORY:
+            before, after = ref_of(kind, name, present), ref_of(kind, name, wanted)
+            operation_log.change_ref(self._txn, self._repository, before, after)
+            if isinstance(before, Branch) and isinstance(after, Branch):
+                operation_log.follow_head(self._txn, after, since=before.commit_id)
+        elif wanted is not None:
+            lakes.put_repository(self._txn, lakes.record_of(wanted))
         elif present is not None:
             lakes.delete_repository(self._txn, lakes.record_of(present))
-        self._note(RefChange(change.kind, change.name, before=present, after=change.before))
-
-    def _put_branch(self, name: str, fields: Fields) -> None:
-        check_none_sent(self._txn, self._repository, name)
-        if fields is None:
-            self._refs.delete_branch(name)
-            return
-        present = self._refs.find_branch(name)
-        newest, *sealed = _stack(fields)
-        wanted = Branch(name, CommitId(fields["commit_id"]), newest, tuple(sealed))
-        self._refs.put_branch(wanted)
-        if present is not None:
-            operation_log.follow_head(self._txn, wanted, since=present.commit_id)
+        self._note(RefChange(kind, name, before=present, after=wanted))
 
     def _note(self, change: RefChange) -> None:
         """Record a change of a ref, merged with earlier changes of the same ref."""

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from lakecli.base.model import RefKind
 from lakecli.errors import LakeError, LostRace, NothingToDo, Refused, is_interrupt
 from lakecli.kv import operations as log
-from lakecli.kv.local_store import ReadTransaction
+from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -118,39 +118,64 @@ def _take(
     Raises:
         LostRace: another command changed something meanwhile.
     """
-    lake = repository.lake
     is_undo = kind == op_log.UNDO
     find, link = (op_log.find_undo, op_log.UNDOES) if is_undo else (op_log.find_redo, op_log.REDOES)
-    with lake.kv.read() as txn:
+    with repository.lake.kv.read() as txn:
         steps = take_back.find_passed_over(txn, repository, target.taken_back)
     taken = [target.taken_back]
     claims = claim_operations(repository, [*_unstaging(steps), *taken])
     policy = take_policy_back(repository, taken, who=committer, remote=remote)
-    lake.runtime.on_step(f"{kind} here")
 
-    def act() -> Undone:
-        with lake.kv.write() as txn:
-            passed_over = take_back.find_passed_over(txn, repository, target.taken_back)
-            if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
-                what = f"another command changed {repository.uri} meanwhile; nothing was undone"
-                hint = f"see what was done, then try again: `op log {repository.uri}`"
-                raise LostRace(what, hint=hint)
-            if is_undo:
-                pushed_refs.check_none_pushed(txn, repository, taken, planned, remote=remote)
-            taking = TakeBack(txn, repository, claims)
-            taking.take_back(target.taken_back, passed_over)
-            metadata = {link: target.operation.hex(), **policy}
-            appended = taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
-            remote_undo.note(txn, repository, appended, planned)
-            answers.extend(_begin_answer(repository, appended, planned))
-        return Undone(original, appended, tuple(planned))
+    def take(txn: WriteTransaction) -> Operation:
+        passed_over = take_back.find_passed_over(txn, repository, target.taken_back)
+        if find(txn, repository) != target or _unstaging(passed_over) != _unstaging(steps):
+            what = f"another command changed {repository.uri} meanwhile; nothing was undone"
+            hint = f"see what was done, then try again: `op log {repository.uri}`"
+            raise LostRace(what, hint=hint)
+        if is_undo:
+            pushed_refs.check_none_pushed(txn, repository, taken, planned, remote=remote)
+        taking = TakeBack(txn, repository, claims)
+        taking.take_back(target.taken_back, passed_over)
+        metadata = {link: target.operation.hex(), **policy}
+        return taking.append(kind=kind, metadata=metadata, is_undo=is_undo)
 
     original = _original(repository, target)
+    appended = _carry_out(repository, kind, planned, take, committer=committer)
+    return Undone(original, appended, tuple(planned))
+
+
+def _carry_out(
+    repository: Repository,
+    kind: str,
+    planned: Sequence[PushedRef],
+    take: Callable[[WriteTransaction], Operation],
+    *,
+    committer: str,
+) -> Operation:
+    """Take operations back on this machine, then move refs back in the bucket.
+
+    Args:
+        planned: the refs to move back in the bucket.
+        take: takes the operations back in a transaction, and returns the operation that it appends.
+    """
+    lake = repository.lake
+
+    def act() -> Operation:
+        with lake.kv.write() as txn:
+            appended = take(txn)
+            remote_undo.note(txn, repository, appended, planned)
+            fields = ("kind", "name", "before", "after")
+            moved = [{name: getattr(each, name) for name in fields} for each in planned]
+            answer = interrupted.begin(repository, appended.id, moved)
+            answers.extend([] if answer is None else [answer])
+        return appended
+
+    lake.runtime.on_step(f"{kind} here")
     with _answering(repository) as answers:
-        done = when_none_under_way(repository, act)
-        remote_undo.send(repository, done.appended, planned, committer=committer)
+        appended = when_none_under_way(repository, act)
+        remote_undo.send(repository, appended, planned, committer=committer)
         lake.runtime.on_step(f"{kind} done")
-    return done
+    return appended
 
 
 def _original(repository: Repository, target: op_log.UndoTarget) -> Operation:
@@ -179,43 +204,33 @@ def restore(
         Refused: as raised by `undo`.
         LostRace: as raised by `undo`.
     """
-    lake = repository.lake
     finish_pending(repository)  # as in `undo`
     kept = op_log.find_operation(repository, id).operation
     kind, restores = op_log.RESTORE, kept.id.hex()
     done = complete(repository, kind, remote=remote, committer=committer, restores=restores)
     if done is not None:
         return done.appended
-    with lake.kv.read() as txn:
+    with repository.lake.kv.read() as txn:
         newer = _newer(txn, repository, kept)
     if not newer:
         raise _unchanged(repository, kept)
     planned = pushed_refs.find_to_move_back(repository, newer, remote=remote)
     claims = claim_operations(repository, newer)
     policy = take_policy_back(repository, newer, who=committer, remote=remote)
-    lake.runtime.on_step(f"{kind} here")
 
-    def act() -> Operation:
-        with lake.kv.write() as txn:
-            if _newer(txn, repository, kept) != newer:
-                what = f"another command changed {repository.uri} meanwhile; nothing was restored"
-                raise LostRace(what, hint="try again")
-            pushed_refs.check_none_pushed(txn, repository, newer, planned, remote=remote)
-            taking = TakeBack(txn, repository, claims)
-            for operation in newer:
-                taking.take_back(operation)
-            if not taking.has_changed and not policy:
-                raise _unchanged(repository, kept)
-            appended = taking.append(kind=kind, metadata={RESTORES: restores, **policy})
-            remote_undo.note(txn, repository, appended, planned)
-            answers.extend(_begin_answer(repository, appended, planned))
-        return appended
+    def take(txn: WriteTransaction) -> Operation:
+        if _newer(txn, repository, kept) != newer:
+            what = f"another command changed {repository.uri} meanwhile; nothing was restored"
+            raise LostRace(what, hint="try again")
+        pushed_refs.check_none_pushed(txn, repository, newer, planned, remote=remote)
+        taking = TakeBack(txn, repository, claims)
+        for operation in newer:
+            taking.take_back(operation)
+        if not taking.has_changed and not policy:
+            raise _unchanged(repository, kept)
+        return taking.append(kind=kind, metadata={RESTORES: restores, **policy})
 
-    with _answering(repository) as answers:
-        appended = when_none_under_way(repository, act)
-        remote_undo.send(repository, appended, planned, committer=committer)
-        lake.runtime.on_step(f"{kind} done")
-    return appended
+    return _carry_out(repository, kind, planned, take, committer=committer)
 
 
 def _unchanged(repository: Repository, kept: Operation) -> NothingToDo:
@@ -274,20 +289,6 @@ def _answering(repository: Repository) -> Iterator[list[OwedAnswer]]:
         raise
     for each in answers:
         repository.lake.runtime.on_answer(each)
-
-
-def _begin_answer(
-    repository: Repository, appended: Operation, planned: Sequence[PushedRef]
-) -> list[OwedAnswer]:
-    """Record that the answer is missing; call this in the transaction of the operation.
-
-    Returns:
-        The answer; an empty list if it cannot be recorded.
-    """
-    fields = ("kind", "name", "before", "after")
-    moved = [{name: getattr(each, name) for name in fields} for each in planned]
-    answer = interrupted.begin(repository, appended.id, moved)
-    return [] if answer is None else [answer]
 
 
 def complete(
@@ -350,7 +351,8 @@ def _resume(
         return None, False
     with repository.lake.kv.write() as txn:
         newest, left = op_log.find_newest(txn, repository), None
-        for each in interrupted.take_left(repository):
+        taken, owed = interrupted.take_left(repository)
+        for each in taken:
             is_newest = newest is not None and each.operation == newest.id
             if newest is not None and is_newest and _holds(repository.refs(txn), newest):
                 left = each
@@ -361,7 +363,7 @@ def _resume(
             return None, False
         if newest is None or (remote and left is not None):
             return left, False
-        is_running = left is None and interrupted.is_owed(repository, newest.id)
+        is_running = left is None and newest.id in owed
         refs = {(each.kind, each.name) for each in newest.refs}
         unsent = unsent_moves.iter_unsent(txn, repository)
         own = (each for each in unsent if each.operation == kind)

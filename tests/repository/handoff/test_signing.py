@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakecli.base.model import Entry
 from lakecli.errors import LakeError, PermissionDenied
-from lakecli.repository.handoff import links
-from lakecli.repository.handoff.links import THREADS, WINDOW
+from lakecli.repository.handoff.links import THREADS, WINDOW, in_order
 from lakecli.stores.presigned_urls import PresignedUrl
 
 if TYPE_CHECKING:
@@ -25,11 +24,6 @@ def unsigned(sign: Callable[[bytes], bytes], count: int) -> Iterator[SigningItem
     for number in range(count):
         text = b"%d" % number
         yield text, ENTRY, PresignedUrl(f"https://{number}?s=", NOW, {}, (sign, text))
-
-
-def in_order(items: Iterator[SigningItem]) -> Iterator[SigningItem]:
-    with links.in_order(items) as signed:
-        yield from signed
 
 
 def urls(items: Iterator[SigningItem]) -> list[str]:
@@ -82,7 +76,7 @@ def test_a_failure_takes_the_place_of_its_url() -> None:
     items = in_order(unsigned(sign, 100_000))
     found = [next(items)[2] for _ in range(22)]
     assert [isinstance(url, LakeError) for url in found] == [False] * 20 + [True, False]
-    items.close()  # type: ignore[attr-defined]
+    items.close()
     assert len(signed) < 2_000
 
 
@@ -95,7 +89,7 @@ def test_the_first_urls_wait_for_few_others() -> None:
     items = in_order(unsigned(sign, 100_000))
     next(items)
     assert len(signed) == THREADS
-    items.close()  # type: ignore[attr-defined]
+    items.close()
 
 
 def test_whole_urls_and_failures_pass_through() -> None:

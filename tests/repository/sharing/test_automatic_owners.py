@@ -745,7 +745,7 @@ class TestFollowing:
             tag.create(synced_bob, "v1", first, force=True)
         from lakecli.repository.sharing.automatic import follow
 
-        assert follow(bob) == 0
+        follow(bob)
         assert tag.show(bob, "v1").commit_id == first
         with auto(bob):
             pass

@@ -20,13 +20,9 @@ from lakecli.base.retry import PARTS, RetryPolicy
 from lakecli.errors import PermissionDenied, Unreachable, Unsupported
 from lakecli.kv import unfinished_uploads
 from lakecli.repository.reading.recorded import PIECE
+from lakecli.repository.transfer import multipart_upload
 from lakecli.repository.transfer.ingest import SMALL, Digests
-from lakecli.repository.transfer.multipart_upload import (
-    Section,
-    SectionReader,
-    Sender,
-    drop_leftovers,
-)
+from lakecli.repository.transfer.multipart_upload import Section, SectionReader, Sender
 from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
@@ -371,6 +367,13 @@ def test_parts_are_streamed(repository: Repository, store: Bucket, source: Path)
 # Abandoned uploads
 
 
+def drop_leftovers(repository: Repository, store: Bucket) -> int:
+    """Abort abandoned uploads, and return how many."""
+    before = len(list(store.parts.iter_unfinished()))
+    multipart_upload.drop_leftovers(repository, store.parts)
+    return before - len(list(store.parts.iter_unfinished()))
+
+
 def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, source: Path) -> None:
     now = repository.lake.runtime.now()
     store.time = now - timedelta(days=8)
@@ -383,7 +386,7 @@ def test_abandoned_uploads_are_aborted(repository: Repository, store: Bucket, so
         upload(repository, source)
     store.time = now
     alive = store.parts.start(data_key("cd" * 32))
-    assert drop_leftovers(repository) == 2  # the orphan, and ours that was never resumed
+    assert drop_leftovers(repository, store) == 2  # the orphan, and ours that was never resumed
     assert {each.key for each in store.parts.iter_unfinished()} == {
         other,
         "data/not-ours",
@@ -402,7 +405,7 @@ def test_active_uploads_are_left_alone(repository: Repository, store: Bucket, so
     slow = store.parts.start(somebodys)
     store.time = now - timedelta(hours=3)
     store.parts.put_part(somebodys, slow, 20, b"", crc32c=0)
-    assert drop_leftovers(repository) == 0
+    assert drop_leftovers(repository, store) == 0
     assert len(begun(repository)) == 1
 
 
@@ -412,10 +415,10 @@ def test_abandoned_uploads_are_searched_once_a_day(
     upload(repository, source)  # searches at its end
     store.time = repository.lake.runtime.now() - timedelta(days=3)
     store.parts.start(data_key("ab" * 32))
-    assert drop_leftovers(repository) == 0
+    assert drop_leftovers(repository, store) == 0
     clock: Any = repository.lake.runtime.clock
     clock.present += timedelta(days=1)
-    assert drop_leftovers(repository) == 1
+    assert drop_leftovers(repository, store) == 1
 
 
 def test_a_clock_that_is_ahead_aborts_no_active_upload(
@@ -428,7 +431,7 @@ def test_a_clock_that_is_ahead_aborts_no_active_upload(
     store.server_date = date  # type: ignore[attr-defined]
     clock: Any = repository.lake.runtime.clock
     clock.present += timedelta(days=9)
-    assert drop_leftovers(repository) == 0
+    assert drop_leftovers(repository, store) == 0
 
 
 # Reading

@@ -37,21 +37,18 @@ def begun(repository: Repository) -> interrupted.OwedAnswer:
 
 def test_an_answer_is_taken_once_its_command_is_gone(repository: Repository) -> None:
     assert not interrupted.may_be_left(repository)
-    assert interrupted.take_left(repository) == []
+    assert interrupted.take_left(repository) == ([], set())
     made = begun(repository)
     assert interrupted.begin(repository, OPERATION, []) is None
     os.fstat(0)  # what was not opened is not closed
     assert interrupted.may_be_left(repository)
     assert interrupted.is_left(repository, OPERATION)
     assert not interrupted.is_left(repository, bytes(16))
-    assert interrupted.take_left(repository) == []  # its command runs
-    assert interrupted.is_owed(repository, OPERATION)
-    assert not interrupted.is_owed(repository, bytes(16))
+    assert interrupted.take_left(repository) == ([], {OPERATION})  # its command runs
     made.leave()
-    assert not interrupted.is_owed(repository, OPERATION)
-    (left,) = interrupted.take_left(repository)
-    assert (left.operation, left.moved()) == (OPERATION, MOVED)
-    assert interrupted.take_left(repository) == []
+    ((left,), owed) = interrupted.take_left(repository)
+    assert (left.operation, left.moved(), owed) == (OPERATION, MOVED, set())
+    assert interrupted.take_left(repository) == ([], {OPERATION})  # this process has taken it
     left.give()
     left.give()
     assert not interrupted.may_be_left(repository)
@@ -63,7 +60,7 @@ def test_answers_of_others_and_other_files_stay(repository: Repository) -> None:
     others = [path.with_name(name) for name in (f"{path.name}z", f"other-{OPERATION.hex()}")]
     for other in others:
         other.touch()
-    (left,) = interrupted.take_left(repository)
+    (left,), _ = interrupted.take_left(repository)
     assert left.operation == OPERATION
     left.give()
     assert sorted(directory(repository).iterdir()) == sorted(others)
@@ -81,11 +78,7 @@ def test_an_answer_that_was_given_meanwhile_is_not_taken(
         lock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", give_first)
-    assert interrupted.take_left(repository) == []
-    monkeypatch.undo()
-    begun(repository).leave()
-    monkeypatch.setattr(fcntl, "flock", give_first)
-    assert not interrupted.is_owed(repository, OPERATION)
+    assert interrupted.take_left(repository) == ([], set())
 
 
 @pytest.mark.parametrize(
@@ -110,7 +103,7 @@ def test_a_damaged_answer_names_no_refs(repository: Repository, content: bytes) 
     begun(repository).leave()
     (path,) = directory(repository).iterdir()
     path.write_bytes(content)
-    (left,) = interrupted.take_left(repository)
+    (left,), _ = interrupted.take_left(repository)
     assert left.moved() == []
     left.give()
 
@@ -134,7 +127,7 @@ def test_an_answer_is_durable_with_its_name(
     made.leave()
     made.leave()
     assert open_below(directory(repository)) == []
-    (left,) = interrupted.take_left(repository)
+    (left,), _ = interrupted.take_left(repository)
     left.give()
     assert open_below(directory(repository)) == []
 
@@ -152,8 +145,7 @@ def test_a_command_whose_answer_cannot_be_recorded_goes_on(
         patch.undo()
         begun(repository).leave()
         patch.setattr(fcntl, "flock", refuse)
-        assert interrupted.take_left(repository) == []
-        assert not interrupted.is_owed(repository, OPERATION)
+        assert interrupted.take_left(repository) == ([], set())
     for path in directory(repository).iterdir():
         path.unlink()
     directory(repository).rmdir()
