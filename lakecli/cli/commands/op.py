@@ -236,22 +236,23 @@ def op_show(
     """
     opened = context.logged_repository(repository, operation=operation)
     logged = log.find_operation(opened, operation)
-    paths, more = _paths(opened, logged.operation, amount)
-    record = {
-        **fields_of(logged),
-        "paths": [StagedPathJson(branch=name, path=path, before=was) for name, path, was in paths],
-    }
+    words = {None: "nothing", b"": "deletion"}
+    staged = (
+        StagedPathJson(branch=branch, path=path, before=words.get(before, "object"))
+        for branch, path, before in log.staged_paths(opened, logged.operation)
+    )
+    paths = list(islice(staged, amount if amount > 0 else None))
 
     def text() -> Iterator[str]:
         yield from operation_lines(logged.operation, undone=logged.undone)
         if paths:
             yield ""
             yield "Staged paths, with what was staged there before"
-        for branch, path, before in paths:
-            yield f"  {branch}  {quote_path(path)}  {before}"
+        for each in paths:
+            yield f"  {each['branch']}  {quote_path(each['path'])}  {each['before']}"
 
-    context.out.emit(record, text=text)
-    if more:
+    context.out.emit(fields_of(logged) | {"paths": paths}, text=text)
+    if next(staged, None) is not None:
         context.out.hint("for more paths run with --amount 0")
 
 
@@ -281,23 +282,6 @@ def op_compact(context: Context) -> None:
         CompactedJson(store=Path(store), before=before, after=after),
         text=lambda: [f"{quote_path(store)}: {human_size(before)} -> {human_size(after)}"],
     )
-
-
-def _paths(
-    repository: Repository, operation: Operation, amount: int
-) -> tuple[list[tuple[str, bytes, str]], bool]:
-    """Return the staged paths of an operation, and whether there are more than `amount`.
-
-    Each item has the branch, the path, and the change that was staged at the path before the
-    operation: ``nothing``, ``deletion`` or ``object``.
-    """
-    words = {None: "nothing", b"": "deletion"}
-    staged = (
-        (branch, path, words.get(before, "object"))
-        for branch, path, before in log.staged_paths(repository, operation)
-    )
-    shown = list(islice(staged, amount if amount > 0 else None))
-    return shown, next(staged, None) is not None
 
 
 @answers(log.LoggedOperation)
