@@ -139,16 +139,14 @@ class OutputFiles(NamedTuple):
             check_local(file, hint="write the file to this machine")
             check_writable(file)
 
-    def lines(self) -> Iterator[str]:
-        """Yield one line of output for each file, such as ``Manifest: links.csv``."""
-        for what, file in self.by_name.items():
-            if file is not None:
-                yield f"{what.capitalize()}: {quote_path(str(file))}"
-
     def show(self, context: Context, record: Mapping[str, object], *more: str) -> None:
         """Print the names of the files and further lines, unless a file is standard output."""
-        if not any(file is not None and is_stdout(file) for file in self.by_name.values()):
-            context.out.emit(record, text=lambda: [*self.lines(), *more])
+        written = {what: file for what, file in self.by_name.items() if file is not None}
+        if not any(map(is_stdout, written.values())):
+            lines = [
+                f"{what.capitalize()}: {quote_path(str(file))}" for what, file in written.items()
+            ]
+            context.out.emit(record, text=lambda: [*lines, *more])
 
 
 def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
