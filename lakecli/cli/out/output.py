@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from io import TextIOBase
+from io import BytesIO, TextIOBase
 from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
@@ -310,18 +310,18 @@ class Output:
 
     @contextmanager
     def document(self) -> Iterator[BinaryIO]:
-        """Flush stdout, and yield it as a binary stream for a document that programs read.
+        """Flush stdout, and yield a binary stream for a document that programs read.
 
-        If stdout is a terminal, hidden characters are escaped.
+        If stdout is a terminal, the document is shown at the end, with hidden characters escaped
+        and line endings CRLF, as in CSV, written as LF.
         """
         if not self.stdout_terminal:
             yield self.binary()
             return
-        from lakecli.cli.out.terminal import EscapedBytes
-
-        shown = EscapedBytes(self.binary())
-        yield cast("BinaryIO", shown)
-        shown.finish()
+        held = BytesIO()
+        yield held
+        text = held.getvalue().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        self.binary().write(format_.harmless(text).encode())
 
     # -- stderr ------------------------------------------------------------------------------
 
