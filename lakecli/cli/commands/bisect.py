@@ -180,10 +180,6 @@ def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
     say_and_answer(context, library.SKIP, refs)
 
 
-class NoVerdict(Refused):
-    """Raised if the program that tests commits cannot be run, or gives no valid verdict."""
-
-
 @answers(BisectionJson)
 def bisect_run(context: Context, command: list[str] = argument("COMMAND")) -> None:
     """Search with a program that tests each commit.
@@ -259,7 +255,7 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     """Run the program on a commit and return its exit code.
 
     Raises:
-        NoVerdict: the program cannot be run, was ended by a signal, or its exit code is not a
+        Refused: the program cannot be run, was ended by a signal, or its exit code is not a
             verdict.
     """
     values = {
@@ -274,9 +270,9 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     context.out.flush()
     # In JSON mode stdout is for the answer.
     shows = not context.out.json
-    code = run_program(filled, {**context.environ, **values}, NoVerdict, shows=shows)
+    code = run_program(filled, {**context.environ, **values}, Refused, shows=shows)
     if not 0 <= code < _NO_VERDICT:
-        raise NoVerdict(
+        raise Refused(
             f"{filled[0]!r} {outcome_of(code)} on commit {commit.id}",
             hint="exit with 0 (good), 125 (cannot be tested), or 1 to 124 (bad)",
         )
