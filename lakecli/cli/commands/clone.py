@@ -115,43 +115,49 @@ def clone(
             hint="add --rebuild and --take-over, or leave out --engine, --master and --conf",
         )
     name = repository.repository
-    if from_lakefs:
-        lake = context.lake()
-        manifest = None if refs is None else refs_manifest.read_manifest(context, refs)
-        with context.out.progress("clone") as shown:
-            known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
-        if known is not None:
-            updated = update_refs(context.synced_repository(repository), manifest)
-            refs_manifest.show_updates(context, updated)
-            _show_clone(context, known[1], updated, updates=updated.updated)
-            if rebuild:
-                _rebuild(context, updated.repository, engine)
-            return
-        restored = clone_from_lakefs(
-            lake,
-            storage_namespace,
-            name,
-            manifest,
-            default_branch=default_branch,
-            take_over=take_over,
-            range_entries=DEFAULT_RANGE_ENTRIES,
+    if not from_lakefs:
+        if refs is not None or default_branch is not None or take_over or rebuild:
+            raise UsageError(
+                "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
+                hint="add --from-lakefs, or leave them away",
+            )
+        with context.out.progress("clone") as progress:
+            made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
+        _show_clone(context, made, None)
+        context.out.note(
+            "not cloned: uncommitted changes, unpushed commits and the operation logs of other "
+            "clones"
         )
-        rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
-        _show_restored(context, restored, taken_over=take_over)
-        if rebuilt is not None:
-            context.out.note(f"rebuilt trees of branches: {rebuilt}")
         return
-    if refs is not None or default_branch is not None or take_over or rebuild:
-        raise UsageError(
-            "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
-            hint="add --from-lakefs, or leave them away",
-        )
-    with context.out.progress("clone") as progress:
-        made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
-    _show_clone(context, made, None)
-    context.out.note(
-        "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
+    lake = context.lake()
+    manifest = None if refs is None else refs_manifest.read_manifest(context, refs)
+    with context.out.progress("clone") as shown:
+        known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
+    if known is not None:
+        updated = update_refs(context.synced_repository(repository), manifest)
+        refs_manifest.show_updates(context, updated)
+        _show_clone(context, known[1], updated, updates=updated.updated)
+        if rebuild:
+            _rebuild(context, updated.repository, engine)
+        return
+    restored = clone_from_lakefs(
+        lake,
+        storage_namespace,
+        name,
+        manifest,
+        default_branch=default_branch,
+        take_over=take_over,
+        range_entries=DEFAULT_RANGE_ENTRIES,
     )
+    rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
+    _show_clone(context, None, restored)
+    context.out.note(refs_manifest.NOT_IN_A_DUMP)
+    if take_over:
+        uri = restored.repository.uri
+        context.out.note(f"publish the refs to other clones: lakecli push --all {uri}")
+    context.out.note(_TAKEN_OVER if take_over else _BORROWED)
+    if rebuilt is not None:
+        context.out.note(f"rebuilt trees of branches: {rebuilt}")
 
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
@@ -260,17 +266,6 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
     command = as_commands(trust.allowing(*wanted), None)
     context.out.note(f"to allow reading them: {one_line(command)}")
     return list(found.places)
-
-
-def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
-    """Report a clone that was created from a refs dump, and that reads lakeFS's namespace."""
-    _show_clone(context, None, made)
-    context.out.note(refs_manifest.NOT_IN_A_DUMP)
-    if taken_over:
-        context.out.note(
-            f"publish the refs to other clones: lakecli push --all {made.repository.uri}"
-        )
-    context.out.note(_TAKEN_OVER if taken_over else _BORROWED)
 
 
 _BORROWED = (
