@@ -361,7 +361,6 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     operation = log.redo_target(repository)
     if operation is None or kept_for_undo.DIRECTORY not in operation.metadata:
         return False
-
     if not kept_for_undo.is_unfinished(repository, operation):
         return False
     written = _bring_back(context, repository, operation)
@@ -378,15 +377,10 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     return True
 
 
-def _download_options(context: Context, repository: Repository) -> DownloadOptions:
-    return DownloadOptions(parallelism=context.parallelism(repository, None))
-
-
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
     """As part of a redo, overwrite the files in a working directory that an undo restored."""
-    written = kept_for_undo.overwrite_again(
-        repository, operation, _download_options(context, repository)
-    )
+    options = DownloadOptions(parallelism=context.parallelism(repository, None))
+    written = kept_for_undo.overwrite_again(repository, operation, options)
     if written is None:
         context.out.warn(
             f"{operation.metadata[kept_for_undo.DIRECTORY]} is at another commit, or not linked "
@@ -405,9 +399,8 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     Raises:
         DirectoryGone: the working directory does not exist any more.
     """
-    written = kept_for_undo.restore_kept(
-        repository, operation, _download_options(context, repository)
-    )
+    options = DownloadOptions(parallelism=context.parallelism(repository, None))
+    written = kept_for_undo.restore_kept(repository, operation, options)
     assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {written.directory}")
