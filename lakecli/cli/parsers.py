@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from shlex import quote
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.base import uri
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from lakecli.worktree.link import Link
 
 T = TypeVar("T")
-
-NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Side(StrEnum):
