@@ -197,11 +197,6 @@ def _split(message: str) -> tuple[str, str]:
     return subject.rstrip("\n"), "".join(rest)
 
 
-def _written_out(when: datetime) -> str:
-    """Return a date as in e-mails, but, as in Git, without a leading zero in the day."""
-    return format_datetime(when).replace(", 0", ", ")
-
-
 def _age(when: datetime, now: datetime) -> str:
     if int((now - when).total_seconds()) < 0:
         return "in the future"
@@ -224,7 +219,8 @@ _FIELDS: Final[Mapping[str, Callable[[Commit], str]]] = {
 
 _DATES: Final[Mapping[str, Callable[[datetime], str]]] = {
     "d": local_date,
-    "D": _written_out,
+    # As in e-mails, but, as in Git, without a leading zero in the day.
+    "D": lambda when: format_datetime(when).replace(", 0", ", "),
     "t": lambda when: str(int(when.timestamp())),
     "I": lambda when: when.isoformat(timespec="seconds"),
     "i": lambda when: when.strftime("%Y-%m-%d %H:%M:%S %z"),
