@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines, subject
-from lakecli.cli.parsers import read_repository_or_expression
+from lakecli.cli.parsers import read_ref_of, read_repository_or_expression
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository import bisect as library
@@ -101,13 +101,10 @@ def bisect_start(
         lakecli bisect start lakefs://demo/main main~100 v1.0
         lakecli bisect start lakefs://demo
     """
-    base = context.base_uri
-    uris = {
-        each: uri.parse_ref(each, base=base) for each in good if base or each.startswith(uri.SCHEME)
-    }
-    repository = context.synced_repository(bad, *uris.values())
-    refs = [uri.ref_of(uris[each]) if each in uris else each for each in good]
-    answer(context, repository, library.start(repository, bad=bad.ref, good=refs))
+    named = [read_ref_of(bad, each, context) for each in good]
+    repository = context.synced_repository(bad, *named)
+    session = library.start(repository, bad=bad.ref, good=list(map(uri.ref_of, named)))
+    answer(context, repository, session)
 
 
 @answers(BisectionJson)

@@ -123,7 +123,7 @@ def clone(
             )
         with context.out.progress("clone") as progress:
             made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
-        _show_clone(context, made, None)
+        _show_clone(context, made, made)
         context.out.note(
             "not cloned: uncommitted changes, unpushed commits and the operation logs of other "
             "clones"
@@ -136,7 +136,7 @@ def clone(
     if known is not None:
         updated = update_refs(context.synced_repository(repository), manifest)
         refs_manifest.show_updates(context, updated)
-        _show_clone(context, known[1], updated, updates=updated.updated)
+        _show_clone(context, updated, known[1], updates=updated.updated)
         if rebuild:
             _rebuild(context, updated.repository, engine)
         return
@@ -150,7 +150,7 @@ def clone(
         range_entries=DEFAULT_RANGE_ENTRIES,
     )
     rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
-    _show_clone(context, None, restored)
+    _show_clone(context, restored, None)
     context.out.note(refs_manifest.NOT_IN_A_DUMP)
     if take_over:
         uri = restored.repository.uri
@@ -171,25 +171,23 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
 
 def _show_clone(
     context: Context,
+    made: Cloned | Restored,
     cloned: Cloned | None,
-    restored: Restored | None,
     *,
     updates: Sequence[RefOutcome] | None = None,
 ) -> None:
     """Report a new clone, and ask whether lakecli may read the places outside its namespace.
 
     Args:
-        restored: the result of restoring a refs dump of lakeFS, if a dump was restored.
+        made: the new clone, or the result of restoring a refs dump of lakeFS.
+        cloned: the new clone; ``None`` if nothing was cloned from the bucket.
         updates: the refs that a newer dump moved, which were shown already; ``None`` for a clone
             that is new.
     """
-    made = restored or cloned
-    assert made is not None
     record = made.repository.record
     outside = _ask_about_outside(context, made.repository)
-    source = "" if restored is None else "lakeFS in "
+    source, of_dump = ("lakeFS in ", made.left_out) if isinstance(made, Restored) else ("", ())
     of_bucket = () if cloned is None else cloned.left_out
-    of_dump = () if restored is None else restored.left_out
     if updates is None:
         for line in chain(update_lines(of_bucket), refs_manifest.left_out_lines(of_dump)):
             context.out.warn(f"left out: {line}")
