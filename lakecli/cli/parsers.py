@@ -286,7 +286,7 @@ def repository_here(given: LakeUri | None, context: Context) -> LakeUri:
     Raises:
         UsageError: no repository was given, and there is no default.
     """
-    return LakeUri(given.repository) if given is not None else LakeUri(_meant(context).repository)
+    return LakeUri(_meant(context).repository) if given is None else given
 
 
 def ref_here(given: LakeUri | None, context: Context) -> LakeUri:
