@@ -294,7 +294,7 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Without ``--json``, write lines that lakectl prints in addition to the result."""
+        """Write lines of text, such as ``Source ref: …``; with ``--json``, write nothing."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
