@@ -68,7 +68,6 @@ class Logs:
         self._now = now
         self._verbose = given.verbose
         self._begun = monotonic()
-        self._files: list[TextIO] = []
         self._incomplete: dict[str, str | None] = {}
         self._logger = logging.getLogger("lakecli")
         self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
@@ -79,7 +78,8 @@ class Logs:
         self._level, self._is_json = LEVELS[level], form == "json"
         output = "-" if given.log_output is None else given.log_output
         places = output.split(",") if given.are_logs_wanted else []
-        self._writers = [out.log if each in STDERR else self._file(each) for each in places]
+        self._is_shown = not STDERR.isdisjoint(places)
+        self._files = {place: _opened(place) for place in places if place not in STDERR}
         self._logger.handlers[:] = [_Calling(self._take)]
         self._logger.propagate = False
         self._logger.setLevel(logging.DEBUG)
@@ -94,10 +94,21 @@ class Logs:
             self._requests[record.__dict__["fields"]["method"]] += 1
         elif self._verbose and record.name != "lakecli.cli":
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
-        if self._writers and record.levelno >= self._level:
-            line = self._line(record)
-            for write in self._writers:
-                write(line)
+        if record.levelno >= self._level and (self._is_shown or self._files):
+            self._write(self._line(record))
+
+    def _write(self, line: str) -> None:
+        """Write a line to the log.
+
+        An error does not end the command, which may be in the middle of a step; `close` reports it.
+        """
+        if self._is_shown:
+            self._out.log(line)
+        for place, file in self._files.items():
+            try:
+                file.write(line + "\n")
+            except OSError as error:
+                self._incomplete[place] = error.strerror
 
     def _line(self, record: logging.LogRecord) -> str:
         """Return a message as one line, in lakectl's format or as JSON."""
@@ -111,22 +122,6 @@ class Logs:
         if self._is_json:
             return json.dumps(fields)
         return " ".join(f"{name}={_text(value)}" for name, value in fields.items())
-
-    def _file(self, place: str) -> Callable[[str], object]:
-        """Open a log file, and return a function that writes and flushes a line.
-
-        An error does not end the command, which may be in the middle of a step; `close` reports it.
-        """
-        file = _opened(place)
-        self._files.append(file)
-
-        def write(line: str) -> None:
-            try:
-                file.write(line + "\n")
-            except OSError as error:
-                self._incomplete[place] = error.strerror
-
-        return write
 
     def _hear(self, level: str, text: str) -> None:
         self._log.log(LEVELS[level], "%s", text)
@@ -167,7 +162,7 @@ class Logs:
         self._logger.setLevel(level)
         self._logger.propagate = propagate
         self._logger.handlers[:] = handlers
-        for file in self._files:
+        for file in self._files.values():
             with suppress(OSError):
                 file.close()
         for place, why in self._incomplete.items():
