@@ -239,7 +239,7 @@ class Output:
 
         `finish_pager` waits for the pager.
         """
-        if not self._pager or self._paging is not None or not self._is_on_screen():
+        if not self._pager or self._paging is not None:
             return
         from lakecli.cli.out.terminal import Pager, find_pager
 
@@ -252,12 +252,6 @@ class Output:
         except (OSError, ValueError):  # there is no such program: do without a pager
             return
         self._stdout = self._paging.stream
-
-    def _is_on_screen(self) -> bool:
-        try:
-            return os.isatty(self._stdout.fileno())
-        except (OSError, ValueError):
-            return False
 
     def finish_pager(self) -> None:
         """If a pager runs, wait until the user has left it; safe to repeat."""
