@@ -39,9 +39,6 @@ class Pager:
         """Close the stream, and wait until the user has left the pager."""
         with suppress(BrokenPipeError):
             self.stream.close()
-        while True:
-            try:
+        while self._process.poll() is None:
+            with suppress(KeyboardInterrupt):  # the pager handles interrupts itself
                 self._process.wait()
-            except KeyboardInterrupt:  # the pager handles interrupts itself
-                continue
-            return
