@@ -13,10 +13,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from lakecli.base.model import NO_METADATA
 from lakecli.base.uri import LakeUri
 from lakecli.cli.line import Argument, Kind, Option
 from lakecli.cli.parsers import (
-    NO_METADATA,
     Side,
     each,
     read_branch,

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from shlex import quote
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakecli.base import uri
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from lakecli.worktree.link import Link
 
 T = TypeVar("T")
-
-NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Side(StrEnum):
@@ -114,15 +111,13 @@ def read_ref_or_file(text: str, context: Context) -> LakeUri:
 
     A word that is both a ref and a file counts as a ref; ``./main`` always names a file.
     """
-    if _is_uri(text, context):
-        return read_ref_or_path(text, context)
-    found = existing_file_uri(text, context)
+    found = None if _is_uri(text, context) else existing_file_uri(text, context)
     if found is not None:
         return found
-    start = base_of(text, context)
-    if uri.parse(text, base=start).path:
-        return uri.parse_path(text, base=start)
-    return uri.parse_ref(text, base=start)
+    base, anywhere = base_of(text, context), _takes_namespace(text, context)
+    has_path = uri.parse(text, base=base, anywhere=anywhere).path
+    parse = uri.parse_path if has_path else uri.parse_ref
+    return parse(text, base=base, anywhere=anywhere)
 
 
 def read_ref_or_own_file(text: str, context: Context) -> LakeUri:
@@ -138,8 +133,8 @@ def read_prefix_or_file(text: str, context: Context) -> LakeUri:
     """Parse a URI of a path; in a linked directory, also accept the name of a file."""
     if _is_uri(text, context):
         return read_prefix(text, context)
-    found = file_uri(text, context)
-    return found or uri.parse_path(text, base=base_of(text, context), allow_empty=True)
+    base = base_of(text, context)
+    return file_uri(text, context) or uri.parse_path(text, base=base, allow_empty=True)
 
 
 def read_branch(text: str, context: Context) -> LakeUri:
@@ -200,13 +195,6 @@ def read_repository_or_expression(text: str, context: Context) -> LakeUri:
     """Parse a URI of a repository or of a ref expression, or a text that `read_ref` accepts."""
     parsed = uri.parse(text, base=base_of(text, context), anywhere=_takes_namespace(text, context))
     return parsed if parsed.ref is None else read_ref(text, context)
-
-
-def read_ref_or_path(text: str, context: Context) -> LakeUri:
-    """Parse a URI that names a ref or a path of a ref; a trailing slash after a ref is allowed."""
-    if uri.parse(text, base=context.base_uri, anywhere=_takes_namespace(text, context)).path:
-        return read_path(text, context)
-    return read_ref(text, context)
 
 
 def read_path(text: str, context: Context) -> LakeUri:
@@ -298,7 +286,7 @@ def repository_here(given: LakeUri | None, context: Context) -> LakeUri:
     Raises:
         UsageError: no repository was given, and there is no default.
     """
-    return LakeUri(given.repository) if given is not None else LakeUri(_meant(context).repository)
+    return LakeUri(_meant(context).repository) if given is None else given
 
 
 def ref_here(given: LakeUri | None, context: Context) -> LakeUri:

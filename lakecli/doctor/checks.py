@@ -127,7 +127,10 @@ class ScratchObjects:
     def remove(self) -> None:
         """Delete all objects and abort all uploads; a second call does nothing."""
         try:
-            self._remove()
+            with ExitStack() as stack:  # if one fails, the others are still done
+                stack.callback(self._delete)
+                for uploads, key, upload in self._uploads:
+                    stack.callback(uploads.abort, key, upload)
         except errors.LakeError:
             self._forget()
             raise
@@ -141,12 +144,6 @@ class ScratchObjects:
             except KeyboardInterrupt:
                 self.remove()  # a second interrupt; finish the deletion
                 raise
-
-    def _remove(self) -> None:
-        with ExitStack() as stack:  # if one fails, the others are still done
-            stack.callback(self._delete)
-            for uploads, key, upload in self._uploads:
-                stack.callback(uploads.abort, key, upload)
 
     def _delete(self) -> None:
         if self.keys:

@@ -49,23 +49,27 @@ class Remedies:
     account: Account
     reopen: Callable[[Account], ObjectStore]
 
-    def find(self, check: str, attempt: Callable[[ObjectStore], object]) -> Remedy | None:
+    def find(
+        self, check: str, attempt: Callable[[ObjectStore], object]
+    ) -> tuple[Demand, str] | None:
         """Return the first setting with which a request succeeds, or ``None``.
 
         Args:
             check: the name of the check that was refused.
             attempt: a function that sends the request to a store.
+
+        Returns:
+            The setting, and the command that changes it for this bucket only.
         """
         for remedy in REMEDIES.get(check, ()):
             if self.bucket.startswith(f"{remedy.demand.partition('.')[0]}://"):
                 demands = (*self.account.demands, (remedy.demand, self.bucket, remedy.value))
                 with suppress(LakeError):
                     attempt(self.reopen(self.account._replace(demands=demands)))
-                    return remedy
+                    return remedy.demand, self._command(remedy)
         return None
 
-    def command(self, remedy: Remedy) -> str:
-        """Return the command that changes a setting for this bucket only."""
+    def _command(self, remedy: Remedy) -> str:
         values = self.account.by_bucket(remedy.demand) | {self.bucket: remedy.value}
         text = " ".join(f"{place}={value}" if place else value for place, value in values.items())
         return f"`config set {remedy.demand} {quote(text)}`"

@@ -233,14 +233,12 @@ class Probe:
                 return checks.check_write(ScratchObjects(store, self.scratch.prefix))
             return list(islice(store.list(DOCTOR), 1))
 
-        remedies = self._remedies
-        remedy = None if remedies is None else remedies.find(name, attempt)
-        if remedies is None or remedy is None:
-            return failed(name, error)
-        if name != "write":
-            self._obstacle = f"set {remedy.demand} first"
-        fix = remedies.command(remedy)
-        return Check(name, CheckVerdict.FAILED, error.message, fix, error.kind)
+        remedy = None if self._remedies is None else self._remedies.find(name, attempt)
+        if remedy is not None:
+            demand, error.hint = remedy
+            if name != "write":
+                self._obstacle = f"set {demand} first"
+        return failed(name, error)
 
     def _answers(self) -> bool:
         """Return whether the store still responds to a request for a listing."""

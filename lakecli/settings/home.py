@@ -254,21 +254,18 @@ def _edit(
         raise UsageError(f"{path} is no file that can be changed", hint="name a file")
     with _locked(os.path.realpath(path)) as target:
         read_file(path)
-        text = _edited(read_configuration(path) or "", name, after, ways)
-        if text is None:
-            raise UsageError(
-                f"cannot change {name} in {path} without changing other settings",
-                hint=f"open {path} in an editor",
-            )
+        text = _edited(path, name, after, ways)
         with replacing(target) as file:
             file.write(text.encode())
 
 
 def _edited(
-    before: str, name: str, after: Mapping[str, object], ways: Iterable[Callable[[str], str]]
-) -> str | None:
+    path: StrPath, name: str, after: Mapping[str, object], ways: Iterable[Callable[[str], str]]
+) -> str:
+    """Return the changed text of the file; the arguments are those of `_edit`."""
     from tomlkit.exceptions import TOMLKitError
 
+    before = read_configuration(path) or ""
     if before and not before.endswith("\n"):
         before += "\n"
     wanted = {**_flat(before), **after}
@@ -281,7 +278,10 @@ def _edited(
                 return text
         except (ValueError, TOMLKitError):
             continue
-    return None
+    raise UsageError(
+        f"cannot change {name} in {path} without changing other settings",
+        hint=f"open {path} in an editor",
+    )
 
 
 def _flat(text: str) -> dict[str, object]:

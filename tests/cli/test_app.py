@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import pytest
 
+from lakecli.base.model import NO_METADATA
 from lakecli.base.uri import LakeUri
 from lakecli.cli import params, tree
 from lakecli.cli.context import Context
 from lakecli.cli.exit_codes import EXIT_CODES, ExitCode
 from lakecli.cli.line import Option
-from lakecli.cli.parsers import NO_METADATA
 from lakecli.errors import ConflictError, ErrorKind, LakeError, NotFound
 
 if TYPE_CHECKING:

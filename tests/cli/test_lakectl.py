@@ -914,8 +914,8 @@ PAGE: Final = "\n".join(block.text for block in TOPIC.blocks) if TOPIC else ""
 GAPS: Final = [
     name
     for kind in ("commands", "options")
-    for gap in read_table(Path(topics.__file__).with_name(f"lakectl_{kind}.txt"))
-    for name in gap.names
+    for names, _ in read_table(Path(topics.__file__).with_name(f"lakectl_{kind}.txt"))
+    for name in names
 ]
 LISTED: Final = frozenset(GAPS)
 """What the page names as lacking."""

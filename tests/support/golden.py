@@ -141,7 +141,7 @@ class Cli:
             kind(err, encoding="utf-8", errors="surrogateescape"),
         )
         args = tuple(map(str, argv))
-        environ = {**os.environ, **(env or {})}
+        environ = {**os.environ, "LAKECLI_PAGER": "", **(env or {})}
         with _no_endpoint() if "serve" in args[:1] else nullcontext():
             code = run(
                 args, Environment(environ, *streams, now=lambda: self.now, new_id=self._new_id)

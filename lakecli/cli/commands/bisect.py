@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Argument, Kind, argument
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import log_lines, subject
-from lakecli.cli.parsers import read_repository_or_expression
+from lakecli.cli.parsers import read_ref_of, read_repository_or_expression
 from lakecli.cli.programs import outcome_of, run_program
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository import bisect as library
@@ -101,13 +101,10 @@ def bisect_start(
         lakecli bisect start lakefs://demo/main main~100 v1.0
         lakecli bisect start lakefs://demo
     """
-    base = context.base_uri
-    uris = {
-        each: uri.parse_ref(each, base=base) for each in good if base or each.startswith(uri.SCHEME)
-    }
-    repository = context.synced_repository(bad, *uris.values())
-    refs = [uri.ref_of(uris[each]) if each in uris else each for each in good]
-    answer(context, repository, library.start(repository, bad=bad.ref, good=refs))
+    named = [read_ref_of(bad, each, context) for each in good]
+    repository = context.synced_repository(bad, *named)
+    session = library.start(repository, bad=bad.ref, good=list(map(uri.ref_of, named)))
+    answer(context, repository, session)
 
 
 @answers(BisectionJson)
@@ -178,10 +175,6 @@ def bisect_skip(context: Context, refs: BisectRefs = ()) -> None:
         lakecli bisect skip lakefs://demo/main~3
     """
     say_and_answer(context, library.SKIP, refs)
-
-
-class NoVerdict(Refused):
-    """Raised if the program that tests commits cannot be run, or gives no valid verdict."""
 
 
 @answers(BisectionJson)
@@ -259,7 +252,7 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     """Run the program on a commit and return its exit code.
 
     Raises:
-        NoVerdict: the program cannot be run, was ended by a signal, or its exit code is not a
+        Refused: the program cannot be run, was ended by a signal, or its exit code is not a
             verdict.
     """
     values = {
@@ -274,9 +267,9 @@ def _run(context: Context, repository: Repository, commit: Commit, words: Sequen
     context.out.flush()
     # In JSON mode stdout is for the answer.
     shows = not context.out.json
-    code = run_program(filled, {**context.environ, **values}, NoVerdict, shows=shows)
+    code = run_program(filled, {**context.environ, **values}, Refused, shows=shows)
     if not 0 <= code < _NO_VERDICT:
-        raise NoVerdict(
+        raise Refused(
             f"{filled[0]!r} {outcome_of(code)} on commit {commit.id}",
             hint="exit with 0 (good), 125 (cannot be tested), or 1 to 124 (bad)",
         )

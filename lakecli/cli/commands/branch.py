@@ -119,7 +119,7 @@ def branch_list(
         lakecli branch list lakefs://demo --prefix dev- --amount 0
         lakecli branch list s3://my-bucket/demo
     """
-    opened = context.synced_repository(repository or repository_here(None, context), at_op=at_op)
+    opened = context.synced_repository(repository_here(repository, context), at_op=at_op)
     found = library.iter_branches(opened, prefix=page.prefix, after=page.after)
     shown = context.out.page(found, amount=page.amount, name=lambda item: item.name)
     if context.out.terminal and not context.out.json:

@@ -115,7 +115,8 @@ def restore(
     if files[0].startswith(SCHEME):
         hint = _by_copying(files[0], source)
         raise UsageError(f"not a file of a linked directory: {files[0]}", hint=hint)
-    worktree = worktrees.open_worktree(context, otherwise=_by_copying())
+    hint = "objects of an earlier commit: `fs cp -r --delete REF/PATH BRANCH/PATH`"
+    worktree = worktrees.open_worktree(context, otherwise=hint)
     repository = worktree.repository
     commit = show_commit(repository, source) if source else None
     paths = [relative_path(worktree.root, file) for file in files]
@@ -130,15 +131,13 @@ def restore(
     worktrees.answer_synced(context, worktree, brought, "Restore")
 
 
-def _by_copying(path: str = "", source: str = "") -> str:
+def _by_copying(path: str, source: str) -> str:
     """Return a hint: the ``fs cp`` command that copies objects of an earlier commit to a branch.
 
     Args:
-        path: the URI of a path of the branch; ``""`` for a hint with placeholders.
+        path: the URI of a path of the branch.
         source: a ref of the earlier commit; ``""`` for the parent of the head.
     """
-    if not path:
-        return "objects of an earlier commit: `fs cp -r --delete REF/PATH BRANCH/PATH`"
     there = parse_path(path, allow_empty=True)
     earlier = there._replace(ref=source.rpartition("/")[2] or f"{ref_of(there)}~1")
     tree = "" if there.path and not there.path.endswith(b"/") else "-r --delete "

@@ -115,43 +115,49 @@ def clone(
             hint="add --rebuild and --take-over, or leave out --engine, --master and --conf",
         )
     name = repository.repository
-    if from_lakefs:
-        lake = context.lake()
-        manifest = None if refs is None else refs_manifest.read_manifest(context, refs)
-        with context.out.progress("clone") as shown:
-            known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
-        if known is not None:
-            updated = update_refs(context.synced_repository(repository), manifest)
-            refs_manifest.show_updates(context, updated)
-            _show_clone(context, known[1], updated, updates=updated.updated)
-            if rebuild:
-                _rebuild(context, updated.repository, engine)
-            return
-        restored = clone_from_lakefs(
-            lake,
-            storage_namespace,
-            name,
-            manifest,
-            default_branch=default_branch,
-            take_over=take_over,
-            range_entries=DEFAULT_RANGE_ENTRIES,
+    if not from_lakefs:
+        if refs is not None or default_branch is not None or take_over or rebuild:
+            raise UsageError(
+                "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
+                hint="add --from-lakefs, or leave them away",
+            )
+        with context.out.progress("clone") as progress:
+            made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
+        _show_clone(context, made, made)
+        context.out.note(
+            "not cloned: uncommitted changes, unpushed commits and the operation logs of other "
+            "clones"
         )
-        rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
-        _show_restored(context, restored, taken_over=take_over)
-        if rebuilt is not None:
-            context.out.note(f"rebuilt trees of branches: {rebuilt}")
         return
-    if refs is not None or default_branch is not None or take_over or rebuild:
-        raise UsageError(
-            "--refs, --default-branch, --take-over and --rebuild need --from-lakefs",
-            hint="add --from-lakefs, or leave them away",
-        )
-    with context.out.progress("clone") as progress:
-        made = clone_counted(context.lake(), storage_namespace, name, progress=progress)
-    _show_clone(context, made, None)
-    context.out.note(
-        "not cloned: uncommitted changes, unpushed commits and the operation logs of other clones"
+    lake = context.lake()
+    manifest = None if refs is None else refs_manifest.read_manifest(context, refs)
+    with context.out.progress("clone") as shown:
+        known = clone_known(lake, storage_namespace, name, take_over=take_over, progress=shown)
+    if known is not None:
+        updated = update_refs(context.synced_repository(repository), manifest)
+        refs_manifest.show_updates(context, updated)
+        _show_clone(context, updated, known[1], updates=updated.updated)
+        if rebuild:
+            _rebuild(context, updated.repository, engine)
+        return
+    restored = clone_from_lakefs(
+        lake,
+        storage_namespace,
+        name,
+        manifest,
+        default_branch=default_branch,
+        take_over=take_over,
+        range_entries=DEFAULT_RANGE_ENTRIES,
     )
+    rebuilt = _rebuild(context, restored.repository, engine) if rebuild else None
+    _show_clone(context, restored, None)
+    context.out.note(refs_manifest.NOT_IN_A_DUMP)
+    if take_over:
+        uri = restored.repository.uri
+        context.out.note(f"publish the refs to other clones: lakecli push --all {uri}")
+    context.out.note(_TAKEN_OVER if take_over else _BORROWED)
+    if rebuilt is not None:
+        context.out.note(f"rebuilt trees of branches: {rebuilt}")
 
 
 def _rebuild(context: Context, repository: Repository, engine: EngineOptions) -> int:
@@ -165,25 +171,23 @@ def _rebuild(context: Context, repository: Repository, engine: EngineOptions) ->
 
 def _show_clone(
     context: Context,
+    made: Cloned | Restored,
     cloned: Cloned | None,
-    restored: Restored | None,
     *,
     updates: Sequence[RefOutcome] | None = None,
 ) -> None:
     """Report a new clone, and ask whether lakecli may read the places outside its namespace.
 
     Args:
-        restored: the result of restoring a refs dump of lakeFS, if a dump was restored.
+        made: the new clone, or the result of restoring a refs dump of lakeFS.
+        cloned: the new clone; ``None`` if nothing was cloned from the bucket.
         updates: the refs that a newer dump moved, which were shown already; ``None`` for a clone
             that is new.
     """
-    made = restored or cloned
-    assert made is not None
     record = made.repository.record
     outside = _ask_about_outside(context, made.repository)
-    source = "" if restored is None else "lakeFS in "
+    source, of_dump = ("lakeFS in ", made.left_out) if isinstance(made, Restored) else ("", ())
     of_bucket = () if cloned is None else cloned.left_out
-    of_dump = () if restored is None else restored.left_out
     if updates is None:
         for line in chain(update_lines(of_bucket), refs_manifest.left_out_lines(of_dump)):
             context.out.warn(f"left out: {line}")
@@ -260,17 +264,6 @@ def _ask_about_outside(context: Context, repository: Repository) -> list[Counted
     command = as_commands(trust.allowing(*wanted), None)
     context.out.note(f"to allow reading them: {one_line(command)}")
     return list(found.places)
-
-
-def _show_restored(context: Context, made: Restored, *, taken_over: bool) -> None:
-    """Report a clone that was created from a refs dump, and that reads lakeFS's namespace."""
-    _show_clone(context, None, made)
-    context.out.note(refs_manifest.NOT_IN_A_DUMP)
-    if taken_over:
-        context.out.note(
-            f"publish the refs to other clones: lakecli push --all {made.repository.uri}"
-        )
-    context.out.note(_TAKEN_OVER if taken_over else _BORROWED)
 
 
 _BORROWED = (

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from lakecli.base.model import Commit, MergeStrategy
+from lakecli.base.model import NO_METADATA, Commit, MergeStrategy
 from lakecli.base.uri import ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.moved_refs import bring_along
@@ -11,7 +11,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.parsers import NO_METADATA, check_message, linked, moment, ref_here
+from lakecli.cli.parsers import check_message, linked, moment, ref_here
 from lakecli.errors import UsageError
 from lakecli.repository.commit import commit as make_commit
 

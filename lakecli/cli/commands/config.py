@@ -140,7 +140,7 @@ def config_list(context: Context, *, show_origin: bool = flag()) -> None:
 
     def row(setting: Setting) -> tuple[str, ...]:
         cells = (setting.key.name, shown(setting) or "")
-        return (*cells, origin_of(setting)) if show_origin else cells
+        return (*cells, setting.place or setting.origin) if show_origin else cells
 
     def record(setting: Setting) -> dict[str, object]:
         fields: dict[str, object] = {"key": setting.key.name, "value": shown(setting)}
@@ -151,11 +151,6 @@ def config_list(context: Context, *, show_origin: bool = flag()) -> None:
     context.out.table(columns, context.settings, row=row, record=record, kept=columns[:2])
     for line in context.ignored_of_lakectl():
         context.out.note(line)
-
-
-def origin_of(setting: Setting) -> str:
-    """Return the source of a setting's value: a flag, a variable, a file, or ``default``."""
-    return setting.place if setting.origin != "default" else "default"
 
 
 @answers(UsedJson)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, NamedTuple, TypedDict
+from typing import Annotated, TypedDict
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import LakeUri, path_of, ref_of
@@ -101,8 +101,9 @@ def fs_cp(
         )
     act: Callable[..., Entry | int] = partial(cp_tree, delete=delete) if recursive else cp
     act = partial(act, attributes=attributes, source_ref=ref_of(source))
-    how = _Rearranging("copy", attributes, transfer, recursive=recursive)
-    _rearrange(context, source, destination, act, how)
+    _rearrange(
+        context, source, destination, act, transfer, recursive=recursive, attributes=attributes
+    )
 
 
 @answers(RearrangedJson)
@@ -134,26 +135,7 @@ def fs_mv(
     """
     act: Callable[..., Entry | int] = mv_tree if recursive else mv
     act = partial(act, source_branch=ref_of(source))
-    how = _Rearranging("move", UNCHANGED, transfer, recursive=recursive, moves=True)
-    _rearrange(context, source, destination, act, how)
-
-
-class _Rearranging(NamedTuple):
-    """How objects are copied or moved.
-
-    Attributes:
-        verb: ``copy`` or ``move``, for messages.
-        attributes: the attributes of the copies.
-        transfer: the options of a transfer to another repository.
-        recursive: whether all objects below a path are meant.
-        moves: whether the old objects are removed.
-    """
-
-    verb: str
-    attributes: NewAttributes
-    transfer: TransferOptions
-    recursive: bool
-    moves: bool = False
+    _rearrange(context, source, destination, act, transfer, recursive=recursive, moves=True)
 
 
 def _rearrange(
@@ -161,17 +143,23 @@ def _rearrange(
     source: LakeUri,
     target: LakeUri,
     act: Callable[..., Entry | int],
-    how: _Rearranging,
+    transfer: TransferOptions,
+    *,
+    recursive: bool,
+    attributes: NewAttributes = UNCHANGED,
+    moves: bool = False,
 ) -> None:
     """Copy or move objects within a repository or to another one, and report the result.
 
     Args:
         act: the function that copies or moves objects within a repository.
+        attributes: the attributes of copies in another repository.
+        moves: whether the old objects are removed.
 
     Raises:
         PartialFailure: some objects failed.
     """
-    verb, attributes, transfer, recursive, moves = how
+    verb = "move" if moves else "copy"
     if source.repository == target.repository:
         repository = context.synced_repository(source, target)
         before, after = paths_of(source, target, recursive=recursive)

@@ -97,7 +97,7 @@ def fs_download(
 
     An object is written to DEST, or under its own name into DEST if that is a directory or ends in
     a slash. A note says if a file was replaced; --no-clobber refuses to replace one. If DEST is
-    /dev/stdout or a pipe, the bytes are written as by `lakecli fs cat`.  With -r, the objects below
+    /dev/stdout or a pipe, the bytes are written as by `lakecli fs cat`. With -r, the objects below
     PATH keep their names below the directory DEST; nothing is written outside DEST, not even
     through symbolic links. If some objects fail, the others are downloaded, the failures are
     listed, and the exit code is 3. Objects below PATH with a name that Git, lakecli or the system

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 
+from lakecli.base.model import NO_METADATA
 from lakecli.base.uri import LakeUri, path_of, ref_of
 from lakecli.cli.commands.entries import emit_entry, entry_record
 from lakecli.cli.commands.transfers import raise_failures
@@ -12,7 +13,7 @@ from lakecli.cli.line import flag, option
 from lakecli.cli.out.records import EntryJson, answers
 from lakecli.cli.out.text import human_size, local_date, quote_path
 from lakecli.cli.params import BranchPathUris, ContentType, Metadata, NewPathUri
-from lakecli.cli.parsers import NO_METADATA, moment, read_new_metadata
+from lakecli.cli.parsers import moment, read_new_metadata
 from lakecli.errors import UsageError
 from lakecli.repository.cp import update_metadata
 from lakecli.repository.handoff.incoming import record_object, take_in

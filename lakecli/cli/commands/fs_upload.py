@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import BinaryIO, TypedDict, cast
 
+from lakecli.base.model import NO_METADATA
 from lakecli.base.pipes import is_pipe, open_input
 from lakecli.base.uri import SCHEME, LakeUri, path_of, ref_of
 from lakecli.cli import params
@@ -16,7 +17,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import EntryJson, FailureJson, answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.parsers import NO_METADATA, check_local, read_branch_prefix
+from lakecli.cli.parsers import check_local, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream

@@ -238,8 +238,7 @@ def gc_get_config(
         lakecli gc get-config lakefs://demo
         lakecli gc get-config lakefs://demo -p | lakecli gc set-config lakefs://other -f -
     """
-    store = context.repository(repository).store
-    rules = get_rules(store)
+    rules = get_rules(context.repository(repository).store)
     fields = rules_fields(rules)
     context.out.emit(
         fields, text=lambda: json.dumps(fields, indent=2).splitlines() if as_json else _lines(rules)

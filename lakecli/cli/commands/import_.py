@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TypedDict
 
-from lakecli.base.model import Commit
+from lakecli.base.model import NO_METADATA, Commit
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli import params
 from lakecli.cli.commands import transfers
@@ -14,7 +14,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, flag, option
 from lakecli.cli.out.records import FailureJson, answers, pick
 from lakecli.cli.out.text import human_size, local_date, one_line
-from lakecli.cli.parsers import NO_METADATA, check_message, read_branch_prefix
+from lakecli.cli.parsers import check_message, read_branch_prefix
 from lakecli.errors import UsageError
 from lakecli.imports import job
 from lakecli.imports.address_checks import COPY_IT, Verify

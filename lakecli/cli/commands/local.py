@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
+from lakecli.base.model import NO_METADATA
 from lakecli.cli import params
 from lakecli.cli.commands import worktrees
 from lakecli.cli.commands.differences import DifferenceJson
@@ -12,7 +13,7 @@ from lakecli.cli.exit_codes import ExitCode
 from lakecli.cli.line import Argument, Option, argument, flag, option
 from lakecli.cli.out.records import answers
 from lakecli.cli.out.text import quote_path
-from lakecli.cli.parsers import NO_METADATA, absolute, check_message
+from lakecli.cli.parsers import absolute, check_message
 from lakecli.errors import NotFound, Refused, UsageError
 from lakecli.repository.transfer.ignore_patterns import Selection
 from lakecli.worktree import index

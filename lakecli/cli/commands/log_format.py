@@ -145,36 +145,37 @@ def compile_format(text: str) -> Callable[[Commit, Surroundings], str]:
         UsageError: the format has a placeholder that is not supported.
     """
     text = _NAMED.get(text) or re.sub(r"\At?format:", "", text)
-    parts: list[Callable[[Commit, Surroundings], str]] = []
-    position = 0
     for found in _TOKEN.finditer(text):
-        parts += [_constant(text[position : found.start()]), _part(found)]
-        position = found.end()
-    parts.append(_constant(text[position:] + "\n"))
-    return lambda commit, around: "".join(part(commit, around) for part in parts)
+        if not _is_known(found):
+            raise UsageError(
+                f"unknown placeholder {found[0]!r} in --format",
+                hint="those of Git that are known: %H %h %T %t %P %p %an %ae %ad %aD %aI %ai %as "
+                "%at %ar (also with c for a), %d %D %s %b %B %n %% %x00 %C(yellow)",
+            )
+
+    def line(commit: Commit, around: Surroundings) -> str:
+        return _TOKEN.sub(lambda found: _shown(found, commit, around), text) + "\n"
+
+    return line
 
 
-def _constant(text: str) -> Callable[[Commit, Surroundings], str]:
-    return lambda _commit, _around: text
-
-
-def _part(found: re.Match[str]) -> Callable[[Commit, Surroundings], str]:
-    color = found["color"] or found["word"]
+def _is_known(found: re.Match[str]) -> bool:
     if found["byte"] is not None:
-        code = int(found["byte"], 16)
-        if code < 0x80:  # noqa: PLR2004 - beyond it, one character is several bytes
-            return _constant(chr(code))
-    elif color is not None and all(word in _COLORS for word in color.split()):
-        codes = "".join(_COLORS[word] for word in color.split())
-        return lambda _commit, around: codes if around.is_colored else ""
-    elif found["name"] is not None:
-        name = found["name"]
-        return lambda commit, around: _value(name, commit, around)
-    raise UsageError(
-        f"unknown placeholder {found[0]!r} in --format",
-        hint="those of Git that are known: %H %h %T %t %P %p %an %ae %ad %aD %aI %ai %as %at %ar "
-        "(also with c for a), %d %D %s %b %B %n %% %x00 %C(yellow)",
-    )
+        return int(found["byte"], 16) < 0x80  # noqa: PLR2004 - beyond it, one character is several bytes
+    return found["unknown"] is None and all(word in _COLORS for word in _colors_of(found))
+
+
+def _colors_of(found: re.Match[str]) -> list[str]:
+    return (found["color"] or found["word"] or "").split()
+
+
+def _shown(found: re.Match[str], commit: Commit, around: Surroundings) -> str:
+    """Return the text of a placeholder for a commit."""
+    if found["byte"] is not None:
+        return chr(int(found["byte"], 16))
+    if found["name"] is not None:
+        return _value(found["name"], commit, around)
+    return "".join(_COLORS[word] for word in _colors_of(found)) if around.is_colored else ""
 
 
 def _value(name: str, commit: Commit, around: Surroundings) -> str:
@@ -195,11 +196,6 @@ def _split(message: str) -> tuple[str, str]:
     """Return the subject of a message (its first paragraph), and the rest of the message."""
     subject, *rest = re.split(r"\n[ \t]*\n+", message.lstrip("\n"), maxsplit=1)
     return subject.rstrip("\n"), "".join(rest)
-
-
-def _written_out(when: datetime) -> str:
-    """Return a date as in e-mails, but, as in Git, without a leading zero in the day."""
-    return format_datetime(when).replace(", 0", ", ")
 
 
 def _age(when: datetime, now: datetime) -> str:
@@ -224,7 +220,8 @@ _FIELDS: Final[Mapping[str, Callable[[Commit], str]]] = {
 
 _DATES: Final[Mapping[str, Callable[[datetime], str]]] = {
     "d": local_date,
-    "D": _written_out,
+    # As in e-mails, but, as in Git, without a leading zero in the day.
+    "D": lambda when: format_datetime(when).replace(", 0", ", "),
     "t": lambda when: str(int(when.timestamp())),
     "I": lambda when: when.isoformat(timespec="seconds"),
     "i": lambda when: when.strftime("%Y-%m-%d %H:%M:%S %z"),

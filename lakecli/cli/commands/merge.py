@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from lakecli.base.model import ChangeType, Commit, CommitId, Difference
+from lakecli.base.model import NO_METADATA, ChangeType, Commit, CommitId, Difference
 from lakecli.base.uri import LakeUri, ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.differences import DifferenceJson, show_counts, stream_differences
@@ -15,7 +15,7 @@ from lakecli.cli.context import Context
 from lakecli.cli.line import Kind, argument, flag, option
 from lakecli.cli.out.records import answers, to_json
 from lakecli.cli.out.text import commit_lines
-from lakecli.cli.parsers import NO_METADATA, check_message, read_ref, ref_here
+from lakecli.cli.parsers import check_message, read_ref, ref_here
 from lakecli.committed.change_counts import ChangeCounts
 from lakecli.committed.merge import Conflicts
 from lakecli.errors import UsageError

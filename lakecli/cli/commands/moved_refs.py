@@ -86,7 +86,7 @@ def finish_interrupted(context: Context, repository: Repository) -> list[Finishe
 
 
 def short(commit_id: CommitId | None) -> str:
-    """Return the first digits of a commit ID, for messages; ``""`` for ``None``."""
+    """Return the first 12 digits of a commit ID, for messages; ``""`` for ``None``."""
     return "" if commit_id is None else commit_id[:_SHOWN]
 
 

@@ -236,22 +236,23 @@ def op_show(
     """
     opened = context.logged_repository(repository, operation=operation)
     logged = log.find_operation(opened, operation)
-    paths, more = _paths(opened, logged.operation, amount)
-    record = {
-        **fields_of(logged),
-        "paths": [StagedPathJson(branch=name, path=path, before=was) for name, path, was in paths],
-    }
+    words = {None: "nothing", b"": "deletion"}
+    staged = (
+        StagedPathJson(branch=branch, path=path, before=words.get(before, "object"))
+        for branch, path, before in log.staged_paths(opened, logged.operation)
+    )
+    paths = list(islice(staged, amount if amount > 0 else None))
 
     def text() -> Iterator[str]:
         yield from operation_lines(logged.operation, undone=logged.undone)
         if paths:
             yield ""
             yield "Staged paths, with what was staged there before"
-        for branch, path, before in paths:
-            yield f"  {branch}  {quote_path(path)}  {before}"
+        for each in paths:
+            yield f"  {each['branch']}  {quote_path(each['path'])}  {each['before']}"
 
-    context.out.emit(record, text=text)
-    if more:
+    context.out.emit(fields_of(logged) | {"paths": paths}, text=text)
+    if next(staged, None) is not None:
         context.out.hint("for more paths run with --amount 0")
 
 
@@ -281,23 +282,6 @@ def op_compact(context: Context) -> None:
         CompactedJson(store=Path(store), before=before, after=after),
         text=lambda: [f"{quote_path(store)}: {human_size(before)} -> {human_size(after)}"],
     )
-
-
-def _paths(
-    repository: Repository, operation: Operation, amount: int
-) -> tuple[list[tuple[str, bytes, str]], bool]:
-    """Return the staged paths of an operation, and whether there are more than `amount`.
-
-    Each item has the branch, the path, and the change that was staged at the path before the
-    operation: ``nothing``, ``deletion`` or ``object``.
-    """
-    words = {None: "nothing", b"": "deletion"}
-    staged = (
-        (branch, path, words.get(before, "object"))
-        for branch, path, before in log.staged_paths(repository, operation)
-    )
-    shown = list(islice(staged, amount if amount > 0 else None))
-    return shown, next(staged, None) is not None
 
 
 @answers(log.LoggedOperation)
@@ -377,7 +361,6 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     operation = log.redo_target(repository)
     if operation is None or kept_for_undo.DIRECTORY not in operation.metadata:
         return False
-
     if not kept_for_undo.is_unfinished(repository, operation):
         return False
     written = _bring_back(context, repository, operation)
@@ -394,15 +377,10 @@ def _has_finished(context: Context, repository: Repository) -> bool:
     return True
 
 
-def _download_options(context: Context, repository: Repository) -> DownloadOptions:
-    return DownloadOptions(parallelism=context.parallelism(repository, None))
-
-
 def _overwrite_again(context: Context, repository: Repository, operation: Operation) -> None:
     """As part of a redo, overwrite the files in a working directory that an undo restored."""
-    written = kept_for_undo.overwrite_again(
-        repository, operation, _download_options(context, repository)
-    )
+    options = DownloadOptions(parallelism=context.parallelism(repository, None))
+    written = kept_for_undo.overwrite_again(repository, operation, options)
     if written is None:
         context.out.warn(
             f"{operation.metadata[kept_for_undo.DIRECTORY]} is at another commit, or not linked "
@@ -421,9 +399,8 @@ def _bring_back(context: Context, repository: Repository, operation: Operation) 
     Raises:
         DirectoryGone: the working directory does not exist any more.
     """
-    written = kept_for_undo.restore_kept(
-        repository, operation, _download_options(context, repository)
-    )
+    options = DownloadOptions(parallelism=context.parallelism(repository, None))
+    written = kept_for_undo.restore_kept(repository, operation, options)
     assert written is not None, "the operation has kept files"
     files = "a file is" if written.downloaded == 1 else f"{written.downloaded} files are"
     context.out.note(f"{files} back in {written.directory}")

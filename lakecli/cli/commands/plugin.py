@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Final, NamedTuple, NoReturn
@@ -61,11 +62,9 @@ def list_plugins(environ: Mapping[str, str]) -> list[Plugin]:
     """Return all plugins, ordered by name; of several with the same name, the first in PATH."""
     names = set()
     for directory in environ.get("PATH", "").split(os.pathsep):
-        try:
-            files = [file.name for file in Path(directory or os.curdir).iterdir()]
-        except OSError:
-            continue
-        names |= {file.removeprefix(PREFIX) for file in files if file.startswith(PREFIX)}
+        with suppress(OSError):
+            files = Path(directory or os.curdir).glob(f"{PREFIX}*")
+            names |= {file.name.removeprefix(PREFIX) for file in files}
     found = (find_plugin(name, environ) for name in sorted(names))
     return [plugin for plugin in found if plugin is not None]
 

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from io import TextIOWrapper
@@ -139,16 +139,14 @@ class OutputFiles(NamedTuple):
             check_local(file, hint="write the file to this machine")
             check_writable(file)
 
-    def lines(self) -> Iterator[str]:
-        """Yield one line of output for each file, such as ``Manifest: links.csv``."""
-        for what, file in self.by_name.items():
-            if file is not None:
-                yield f"{what.capitalize()}: {quote_path(str(file))}"
-
     def show(self, context: Context, record: Mapping[str, object], *more: str) -> None:
         """Print the names of the files and further lines, unless a file is standard output."""
-        if not any(file is not None and is_stdout(file) for file in self.by_name.values()):
-            context.out.emit(record, text=lambda: [*self.lines(), *more])
+        written = {what: file for what, file in self.by_name.items() if file is not None}
+        if not any(map(is_stdout, written.values())):
+            lines = [
+                f"{what.capitalize()}: {quote_path(str(file))}" for what, file in written.items()
+            ]
+            context.out.emit(record, text=lambda: [*lines, *more])
 
 
 def lifetime(context: Context, asked: timedelta | None, *, in_file: bool = False) -> timedelta:
@@ -219,10 +217,10 @@ def presign_tree(
     """Sign a URL for each object below a path; print the URLs, or write them to files."""
     repository = context.synced_repository(uri)
     wanted = lifetime(context, asked, in_file=any(files.by_name.values()))
-    opened = open_handoff(
+    signing = open_handoff(
         repository, ref_of(uri), uri.path or b"", expires_in=wanted, inline=inline, names=names
     )
-    with ExitStack() as stack, opened as handoff:
+    with ExitStack() as stack, signing as handoff:
         documents = _documents(context, stack, format_name, files)
         links = _counted(context, handoff)
         if documents:
@@ -233,13 +231,10 @@ def presign_tree(
             context.out.stream(links, text=lambda link: link.url)
         header = handoff.header._replace(title=files.title, sender=files.sender)
         for file, document in documents:
-            if file is None:
-                with context.out.document() as target:
-                    document.write(target, header, handoff.totals)
-            else:
-                mode = _SCRIPT_MODE if file == files.script else PRIVATE
-                with replacing(file, mode=mode) as target:
-                    document.write(target, header, handoff.totals)
+            mode = _SCRIPT_MODE if file == files.script else PRIVATE
+            opened = context.out.document() if file is None else replacing(file, mode=mode)
+            with opened as target:
+                document.write(target, header, handoff.totals)
         if any(files.by_name.values()):
             totals = handoff.totals
             files.show(
@@ -405,14 +400,12 @@ def presign_set(
     links = new_set(
         repository, branch, below, count=count, names=names, expires_in=wanted, max_size=max_size
     )
-    written: list[tuple[Path | None, int, Callable[[], bytes]]] = [
-        (files.page, PRIVATE, lambda: upload_page(links, title=files.title, sender=files.sender)),
-        (files.script, _SCRIPT_MODE, lambda: upload_script(links)),
-    ]
-    for file, mode, document in written:
-        if file is not None:
-            with replacing(file, mode=mode) as opened:
-                opened.write(document())
+    if files.page is not None:
+        with replacing(files.page, mode=PRIVATE) as opened:
+            opened.write(upload_page(links, title=files.title, sender=files.sender))
+    if files.script is not None:
+        with replacing(files.script, mode=_SCRIPT_MODE) as opened:
+            opened.write(upload_script(links))
     record = pick(
         LinkSetJson,
         links,

@@ -1,6 +1,6 @@
 """``lakecli publish``: merge and push a branch after checks."""
 
-from lakecli.base.model import Commit
+from lakecli.base.model import NO_METADATA, Commit
 from lakecli.base.uri import ref_of
 from lakecli.cli import params
 from lakecli.cli.commands.moved_refs import bring_along
@@ -8,7 +8,7 @@ from lakecli.cli.commands.named_checks import checks_of
 from lakecli.cli.context import Context
 from lakecli.cli.line import flag
 from lakecli.cli.out.records import answers
-from lakecli.cli.parsers import NO_METADATA, ref_here
+from lakecli.cli.parsers import ref_here
 from lakecli.repository import merge as merging
 
 

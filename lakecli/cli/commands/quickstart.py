@@ -4,7 +4,7 @@ import os
 import shlex
 import shutil
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import TypedDict
@@ -65,16 +65,24 @@ def quickstart(
         raise NotFound(
             f"no files in {directory or 'this Python'}", hint="lakecli quickstart DIRECTORY"
         )
-    tour = _Tour(context, f"lakefs://{name}", place, names)
-    tour.run()
+    repository, namespace = f"lakefs://{name}", place / "namespace"
+    values = {
+        "repository": repository,
+        "files": files,
+        "namespace": namespace,
+        "count": len(names),
+        "changed": names[0],
+        "gone": names[len(names) // 2],
+    }
+    steps, _, farewell = Path(__file__).with_suffix(".txt").read_text("utf-8").partition("\n\n")
     context.out.emit(
         {
-            "repository": tour.repository,
-            "storage_namespace": f"local://{tour.namespace}",
+            "repository": repository,
+            "storage_namespace": f"local://{namespace}",
             "directory": files,
-            "commands": tour.commands,
+            "commands": _run_steps(context, steps, values),
         },
-        text=tour.farewell,
+        text=lambda: _farewell(farewell, values),
     )
 
 
@@ -131,63 +139,50 @@ def _copy(sources: Iterator[tuple[Path, Path]], target: Path) -> list[Path]:
     return names
 
 
-class _Tour:
-    """The commands of the quickstart; each command is printed and then run.
+def _run_steps(context: Context, steps: str, values: Mapping[str, object]) -> list[str]:
+    """Print and run the commands of the quickstart, and return them; stop if one fails.
 
-    The file ``quickstart.txt`` has explanations after ``#``, commands after ``$``, and files to
-    which a line is added after ``+``. An empty line separates the commands that `run` runs from the
-    text and the commands that `farewell` only shows.
+    Args:
+        steps: the first part of ``quickstart.txt``, before the empty line. It has explanations
+            after ``#``, commands after ``$``, and files to which a line is added after ``+``.
+        values: the values of the placeholders in the file.
     """
+    commands: list[str] = []
+    for step in steps.splitlines():
+        if step.startswith("#"):
+            context.out.say(*[""] if commands else [], step.format_map(values))
+        elif step.startswith("+"):
+            _append(context, Path(step[2:].format_map(values)), "One more line.")
+        elif "{gone}" not in step or values["gone"] != values["changed"]:
+            words = _words(step, values)
+            commands.append(_typed(words))
+            context.out.say("", f"$ {_typed(words)}")
+            context.run(words)
+    return commands
 
-    def __init__(self, context: Context, repository: str, place: Path, names: list[Path]) -> None:
-        self._context = context
-        self._say = context.out.say
-        self.repository = repository
-        self.namespace = place / "namespace"
-        self.commands: list[str] = []
-        self._values = {
-            "repository": repository,
-            "files": place / "files",
-            "namespace": self.namespace,
-            "count": len(names),
-            "changed": names[0],
-            "gone": names[len(names) // 2],
-        }
-        text = Path(__file__).with_suffix(".txt").read_text("utf-8")
-        self._steps, _, self._farewell = text.partition("\n\n")
 
-    def run(self) -> None:
-        """Run all commands; stop if one fails."""
-        for step in self._steps.splitlines():
-            if step.startswith("#"):
-                self._say(*[""] if self.commands else [], self._filled(step))
-            elif step.startswith("+"):
-                self._append(Path(self._filled(step[2:])), "One more line.")
-            elif "{gone}" not in step or self._values["gone"] != self._values["changed"]:
-                words = self._words(step)
-                self.commands.append(_typed(words))
-                self._say("", f"$ {_typed(words)}")
-                self._context.run(words)
+def _farewell(text: str, values: Mapping[str, object]) -> Iterator[str]:
+    """Yield lines with the repository, its directories, and commands to try next.
 
-    def farewell(self) -> Iterator[str]:
-        """Yield lines with the repository, its directories, and commands to try next."""
-        yield ""
-        for line in self._farewell.splitlines():
-            is_command = line.startswith("$")
-            yield f"  {_typed(self._words(line))}" if is_command else self._filled(line)
+    Args:
+        text: the last part of ``quickstart.txt``, whose commands are shown but not run.
+    """
+    yield ""
+    for line in text.splitlines():
+        is_command = line.startswith("$")
+        yield f"  {_typed(_words(line, values))}" if is_command else line.format_map(values)
 
-    def _filled(self, text: str) -> str:
-        return text.format_map(self._values)
 
-    def _words(self, line: str) -> list[str]:
-        return [self._filled(word) for word in shlex.split(line.removeprefix("$ "))]
+def _words(line: str, values: Mapping[str, object]) -> list[str]:
+    return [word.format_map(values) for word in shlex.split(line.removeprefix("$ "))]
 
-    def _append(self, file: Path, text: str) -> None:
-        self._say(f"$ echo {shlex.quote(text)} >> {shlex.quote(str(file))}")
-        with file.open("a") as opened:
-            opened.write(f"{text}\n")
-        now = self._context.now().timestamp()
-        os.utime(file, (now, now))
+
+def _append(context: Context, file: Path, text: str) -> None:
+    context.out.say(f"$ echo {shlex.quote(text)} >> {shlex.quote(str(file))}")
+    with file.open("a") as opened:
+        opened.write(f"{text}\n")
+    now = context.now().timestamp()
+    os.utime(file, (now, now))
 
 
 def _typed(words: Sequence[str]) -> str:

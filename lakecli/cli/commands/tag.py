@@ -49,7 +49,7 @@ def tag_list(
         lakecli tag list
         lakecli tag list lakefs://demo --prefix v1. --amount 0
     """
-    opened = context.synced_repository(repository or repository_here(None, context), at_op=at_op)
+    opened = context.synced_repository(repository_here(repository, context), at_op=at_op)
     found = library.iter_tags(opened, prefix=page.prefix, after=page.after)
     context.out.table(
         ("Tag", "Commit ID"),

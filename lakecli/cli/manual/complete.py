@@ -133,11 +133,11 @@ def _in_directory(context: Context, root: Path, link: Link, kind: str, typed: st
 
 
 def _uris(context: Context, kind: str, typed: str) -> Iterator[str]:
-    name, slash, rest = typed.removeprefix(SCHEME).partition("/")
     if SCHEME.startswith(typed):
-        name, slash, rest = "", "", ""
+        typed = SCHEME
     elif not typed.startswith(SCHEME):
         return
+    name, slash, rest = typed.removeprefix(SCHEME).partition("/")
     if not slash:
         end = "" if kind == "repository" else "/"
         for record in context.lake().repositories(prefix=name):
@@ -336,8 +336,8 @@ def _steps(repository: Repository, txn: ReadTransaction, typed: str) -> Iterator
     reader = repository.refs(txn)
     commit = get_commit(reader, commit_at(repository, txn, start).id)
     if mark == "^":
-        parents: Sequence[object] = commit.parents[:MOST_STEPS]
-        yield from (f"{start}^{number}" for number, _ in enumerate(parents, 1))
+        parents = range(1, 1 + min(MOST_STEPS, len(commit.parents)))
+        yield from (f"{start}^{number}" for number in parents)
         return
     for number in range(1, MOST_STEPS + 1):
         if not commit.parents:
@@ -392,16 +392,14 @@ def names_at(view: View, prefix: bytes) -> list[bytes]:
     def names_behind(lead: bytes | None) -> Iterator[bytes]:
         start = prefix if lead is None else prefix_end(lead)
         if start is not None:
-            yield from _names_from(view, prefix, start)
+            names = list_prefix(
+                lambda at: view.scan(prefix=prefix, start=max(at, start)),
+                prefix=prefix,
+                delimiter=b"/",
+            )
+            yield from (each.path for each in names)
 
     return some_names(names_behind, prefix)
-
-
-def _names_from(view: View, prefix: bytes, start: bytes) -> Iterator[bytes]:
-    listed = list_prefix(
-        lambda at: view.scan(prefix=prefix, start=max(at, start)), prefix=prefix, delimiter=b"/"
-    )
-    return (each.path for each in listed)
 
 
 def _iter_files(

@@ -1,8 +1,7 @@
 """Manual pages in roff: one for the program, and one for each command and topic.
 
 Typer writes no manual pages. Generators for Click (click-man) make a page from the help text of a
-command. Such generators support neither topics nor sections for examples and JSON answers, which
-the 66 pages of commands have.
+command, but support neither topics nor sections for examples and JSON answers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

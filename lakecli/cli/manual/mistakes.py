@@ -18,9 +18,9 @@ from lakecli.cli.manual.tables import read_table
 from lakecli.cli.tree import COMMANDS, GROUPS
 
 HABITS: Final = {
-    pattern: entry.text
-    for entry in read_table(Path(__file__).with_name("mistakes.txt"))
-    for pattern in entry.names
+    pattern: text
+    for patterns, text in read_table(Path(__file__).with_name("mistakes.txt"))
+    for pattern in patterns
 }
 """Patterns for the beginnings of invalid lines, with the hint for each.
 

@@ -1,19 +1,6 @@
 """Read tables from text files; an entry is a line of names, and an indented text about them."""
 
 from pathlib import Path
-from typing import NamedTuple
-
-
-class TableEntry(NamedTuple):
-    """An entry of a table.
-
-    Attributes:
-        names: the names, which are separated by commas in the file.
-        text: the text about the names, as one line.
-    """
-
-    names: tuple[str, ...]
-    text: str
 
 
 def read_texts(file: Path) -> dict[str, str]:
@@ -21,12 +8,13 @@ def read_texts(file: Path) -> dict[str, str]:
     return {", ".join(names): text for names, text in read_table(file)}
 
 
-def read_table(file: Path) -> list[TableEntry]:
-    """Return the entries of a file, which are separated by empty lines."""
+def read_table(file: Path) -> list[tuple[list[str], str]]:
+    """Return the entries of a file, which are separated by empty lines.
+
+    An entry has its names, which are separated by commas in the file, and its text as one line.
+    """
     entries = []
     for paragraph in file.read_text("utf-8").split("\n\n"):
         names, _, text = paragraph.strip().partition("\n    ")
-        entries.append(
-            TableEntry(tuple(" ".join(names.split()).split(", ")), " ".join(text.split()))
-        )
+        entries.append((" ".join(names.split()).split(", "), " ".join(text.split())))
     return entries

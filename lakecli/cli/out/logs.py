@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from io import TextIOWrapper
 from time import monotonic
 from typing import Final, TextIO
@@ -21,7 +20,7 @@ from typing import Final, TextIO
 from lakecli.base.pipes import is_pipe, open_pipe
 from lakecli.cli.line import Globals, without_secrets
 from lakecli.cli.out.output import Output
-from lakecli.committed.cache import Reads, reads_text
+from lakecli.committed.cache import Reads, Tier, reads_text
 from lakecli.errors import PermissionDenied, UsageError, without_passwords
 from lakecli.stores.responses import LOGGER as REQUESTS
 
@@ -66,20 +65,22 @@ class Logs:
         self, given: Globals, argv: Sequence[str], *, out: Output, now: Callable[[], datetime]
     ) -> None:
         self._out = out
+        self._now = now
         self._verbose = given.verbose
         self._begun = monotonic()
-        self._files: list[TextIO] = []
         self._incomplete: dict[str, str | None] = {}
         self._logger = logging.getLogger("lakecli")
         self._before = (self._logger.level, self._logger.propagate, [*self._logger.handlers])
         self._requests: Counter[str] = Counter()
-        self._reads: Reads = {}
-        handlers: list[logging.Handler] = [_Calling(self._count)]
-        if given.verbose:
-            handlers.append(_Calling(self._show))
-        if given.are_logs_wanted:
-            handlers += self._written(given, now)
-        self._logger.handlers[:] = handlers
+        self._reads: Counter[Tier] = Counter()
+        level = _chosen("--log-level", (given.log_level or "info").lower(), LEVELS)
+        form = _chosen("--log-format", (given.log_format or "text").lower(), FORMATS)
+        self._level, self._is_json = LEVELS[level], form == "json"
+        output = "-" if given.log_output is None else given.log_output
+        places = output.split(",") if given.are_logs_wanted else []
+        self._is_shown = not STDERR.isdisjoint(places)
+        self._files = {place: _opened(place) for place in places if place not in STDERR}
+        self._logger.handlers[:] = [_Calling(self._take)]
         self._logger.propagate = False
         self._logger.setLevel(logging.DEBUG)
         self._log = logging.getLogger("lakecli.cli")
@@ -87,42 +88,40 @@ class Logs:
         self._log.info("begin", extra={"fields": {"command": shlex.join(words)}})
         out.heard = self._hear
 
-    def _written(self, given: Globals, now: Callable[[], datetime]) -> list[logging.Handler]:
-        level = _chosen("--log-level", (given.log_level or "info").lower(), LEVELS)
-        form = _chosen("--log-format", (given.log_format or "text").lower(), FORMATS)
-        handlers: list[logging.Handler] = []
-        for place in ("-" if given.log_output is None else given.log_output).split(","):
-            write = self._out.log if place in STDERR else self._file(place)
-            handler = _Calling(partial(_write_line, write=write, now=now, is_json=form == "json"))
-            handler.setLevel(LEVELS[level])
-            handlers.append(handler)
-        return handlers
-
-    def _count(self, record: logging.LogRecord) -> None:
-        """Count a message about a request by the method of the request."""
+    def _take(self, record: logging.LogRecord) -> None:
+        """Count a request, print another message of the library, and write a message to the log."""
         if record.name == REQUESTS:
             self._requests[record.__dict__["fields"]["method"]] += 1
-
-    def _show(self, record: logging.LogRecord) -> None:
-        """Print a message of the library, unless the message is about a single request."""
-        if record.name not in (REQUESTS, "lakecli.cli"):
+        elif self._verbose and record.name != "lakecli.cli":
             self._out.debug(harmless(f"{record.name}: {record.getMessage()}"))
+        if record.levelno >= self._level and (self._is_shown or self._files):
+            self._write(self._line(record))
 
-    def _file(self, place: str) -> Callable[[str], object]:
-        """Open a log file, and return a function that writes and flushes a line.
+    def _write(self, line: str) -> None:
+        """Write a line to the log.
 
         An error does not end the command, which may be in the middle of a step; `close` reports it.
         """
-        file = _opened(place)
-        self._files.append(file)
-
-        def write(line: str) -> None:
+        if self._is_shown:
+            self._out.log(line)
+        for place, file in self._files.items():
             try:
                 file.write(line + "\n")
             except OSError as error:
                 self._incomplete[place] = error.strerror
 
-        return write
+    def _line(self, record: logging.LogRecord) -> str:
+        """Return a message as one line, in lakectl's format or as JSON."""
+        fields = {
+            "time": f"{self._now():%Y-%m-%dT%H:%M:%SZ}",
+            "level": record.levelname.lower(),
+            "msg": harmless(record.getMessage()),
+            "logger": record.name,
+            **record.__dict__.get("fields", {}),
+        }
+        if self._is_json:
+            return json.dumps(fields)
+        return " ".join(f"{name}={_text(value)}" for name, value in fields.items())
 
     def _hear(self, level: str, text: str) -> None:
         self._log.log(LEVELS[level], "%s", text)
@@ -142,7 +141,7 @@ class Logs:
 
     def add_reads(self, reads: Reads) -> None:
         """Add the reads of one repository's trees to the counts of the run."""
-        self._reads = {tier: count + self._reads.get(tier, 0) for tier, count in reads.items()}
+        self._reads.update(reads)
 
     def close(self, exit_code: int) -> None:
         """Log the end of the run; with ``--verbose``, print the numbers of reads and requests."""
@@ -163,7 +162,7 @@ class Logs:
         self._logger.setLevel(level)
         self._logger.propagate = propagate
         self._logger.handlers[:] = handlers
-        for file in self._files:
+        for file in self._files.values():
             with suppress(OSError):
                 file.close()
         for place, why in self._incomplete.items():
@@ -198,25 +197,6 @@ class _Calling(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._call(record)
-
-
-def _write_line(
-    record: logging.LogRecord,
-    *,
-    write: Callable[[str], object],
-    now: Callable[[], datetime],
-    is_json: bool,
-) -> None:
-    """Write a message as one line, in lakectl's format or as JSON."""
-    fields = {
-        "time": f"{now():%Y-%m-%dT%H:%M:%SZ}",
-        "level": record.levelname.lower(),
-        "msg": harmless(record.getMessage()),
-        "logger": record.name,
-        **record.__dict__.get("fields", {}),
-    }
-    words = (f"{name}={_text(value)}" for name, value in fields.items())
-    write(json.dumps(fields) if is_json else " ".join(words))
 
 
 def _text(value: object) -> str:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from io import TextIOBase
+from io import BytesIO, TextIOBase
 from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, TypeVar, cast
@@ -239,7 +239,7 @@ class Output:
 
         `finish_pager` waits for the pager.
         """
-        if not self._pager or self._paging is not None or not self._is_on_screen():
+        if not self._pager or self._paging is not None:
             return
         from lakecli.cli.out.terminal import Pager, find_pager
 
@@ -252,12 +252,6 @@ class Output:
         except (OSError, ValueError):  # there is no such program: do without a pager
             return
         self._stdout = self._paging.stream
-
-    def _is_on_screen(self) -> bool:
-        try:
-            return os.isatty(self._stdout.fileno())
-        except (OSError, ValueError):
-            return False
 
     def finish_pager(self) -> None:
         """If a pager runs, wait until the user has left it; safe to repeat."""
@@ -294,7 +288,7 @@ class Output:
             break
 
     def say(self, *lines: str) -> None:
-        """Without ``--json``, write lines that lakectl prints in addition to the result."""
+        """Write lines of text, such as ``Source ref: …``; with ``--json``, write nothing."""
         if not self.json:
             for line in lines:
                 self._write(format_.harmless(line) + "\n")
@@ -310,18 +304,18 @@ class Output:
 
     @contextmanager
     def document(self) -> Iterator[BinaryIO]:
-        """Flush stdout, and yield it as a binary stream for a document that programs read.
+        """Flush stdout, and yield a binary stream for a document that programs read.
 
-        If stdout is a terminal, hidden characters are escaped.
+        If stdout is a terminal, the document is shown at the end, with hidden characters escaped
+        and line endings CRLF, as in CSV, written as LF.
         """
         if not self.stdout_terminal:
             yield self.binary()
             return
-        from lakecli.cli.out.terminal import EscapedBytes
-
-        shown = EscapedBytes(self.binary())
-        yield cast("BinaryIO", shown)
-        shown.finish()
+        held = BytesIO()
+        yield held
+        text = held.getvalue().decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        self.binary().write(format_.harmless(text).encode())
 
     # -- stderr ------------------------------------------------------------------------------
 

@@ -1,14 +1,11 @@
-"""Output for terminals only: a pager for long answers, and documents that are escaped."""
+"""The pager, which shows long answers on a terminal."""
 
-import codecs
 import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from subprocess import PIPE, Popen
-from typing import BinaryIO, Final, TextIO, cast
-
-from lakecli.cli.out.text import harmless
+from typing import Final, TextIO, cast
 
 _DEFAULT: Final = "less"
 _NONE: Final = ("", "cat")
@@ -42,31 +39,6 @@ class Pager:
         """Close the stream, and wait until the user has left the pager."""
         with suppress(BrokenPipeError):
             self.stream.close()
-        while True:
-            try:
+        while self._process.poll() is None:
+            with suppress(KeyboardInterrupt):  # the pager handles interrupts itself
                 self._process.wait()
-            except KeyboardInterrupt:  # the pager handles interrupts itself
-                continue
-            return
-
-
-class EscapedBytes:
-    """A binary stream to a terminal that escapes hidden characters in UTF-8 text."""
-
-    def __init__(self, target: BinaryIO) -> None:
-        self._target = target
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._held = ""
-
-    def write(self, data: bytes) -> int:
-        """Write bytes; line endings CRLF, as in CSV, are written as LF."""
-        text = self._held + self._decoder.decode(data)
-        self._held = "\r" if text.endswith("\r") else ""
-        shown = harmless(text.removesuffix(self._held).replace("\r\n", "\n"))
-        self._target.write(shown.encode())
-        return len(data)
-
-    def finish(self) -> None:
-        """Write what was held back: a CR or an incomplete UTF-8 sequence at the end."""
-        rest = self._held + self._decoder.decode(b"", final=True)
-        self._target.write(harmless(rest).encode())

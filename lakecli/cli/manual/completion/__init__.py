@@ -32,14 +32,6 @@ from lakecli.cli.tree import GROUPS, IN_PLACE, READ_IN_PLACE
 ANY: Final = "*"
 """The sign that stands in the tables for all arguments of a command, or for all commands."""
 
-FILES: Final = {
-    Kind.FILE: "file",
-    Kind.DIRECTORY: "directory",
-    Kind.NOTHING: "nothing",
-    Kind.COMMAND: "file",
-}
-"""The kinds of words that a script completes without running lakecli."""
-
 URIS: Final = frozenset(
     {
         *(Kind.REPOSITORY, Kind.BRANCH, Kind.TAG, Kind.REF, Kind.PATH),
@@ -52,12 +44,13 @@ URIS: Final = frozenset(
 def completer(kind: Kind | None, choices: Sequence[str] = ()) -> str:
     """Return the text that specifies in a script how a value is completed.
 
-    The text is ``=`` followed by the fixed values; or ``file``, ``directory`` or ``nothing``; or
-    the kind that the script passes to ``lakecli __complete``.
+    The text is ``=`` followed by the fixed values, or the kind of the value. A script completes the
+    kinds ``file``, ``directory`` and ``nothing`` itself, and passes other kinds to ``lakecli
+    __complete``.
     """
     if choices:
         return "=" + " ".join(choices)
-    return FILES[Kind.NOTHING] if kind is None else FILES.get(kind, str(kind))
+    return Kind.FILE if kind is Kind.COMMAND else kind or Kind.NOTHING
 
 
 SHELLS: Final = {"bash": "lakecli.bash", "zsh": "_lakecli", "fish": "lakecli.fish"}
