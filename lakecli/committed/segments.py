@@ -80,11 +80,12 @@ def segments(
             ``None``: all segments are yielded.
     """
     trees = base, source, destination
-    ends = [tree.find(start) for tree in trees]
+    ends: Sequence[int] = [tree.find(start) for tree in trees]
     while any(at < len(tree) for tree, at in zip(trees, ends, strict=True)):
         starts = ends
         ends = _pass_common(trees, starts) or _pass_different(trees, starts)
-        segment = Segment(*map(Slice, trees, starts, ends))
+        before, theirs, ours = map(Slice, trees, starts, ends)
+        segment = Segment(before, theirs, ours)
         yield segment
         if stop is not None and segment.end >= stop:
             return
