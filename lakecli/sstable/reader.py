@@ -244,7 +244,7 @@ class SSTable(KeyLookup):
     def _check_bounds(self, number: int, keys: Sequence[bytes]) -> None:
         """Check that the keys of a block are within the bounds that the index gives the block."""
         if not keys:
-            if self.count:
+            if self.count or self.block_count > 1:
                 raise self._corrupt(number, "a block without records")
         elif keys[-1] > self.separators[number] or (
             number and keys[0] <= self.separators[number - 1]
@@ -281,16 +281,16 @@ class SSTable(KeyLookup):
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]
         data = self._read(base, offsets[-1] + sizes[-1])
-        ends: list[int] = []
+        starts = [0]
         keys: list[bytes] = []
         values: list[bytes] = []
         for number, at, size in zip(range(start, stop), offsets, sizes, strict=True):
             block = self._decoded(number, data[at : at + size])
             keys += block.keys
             values += block.values
-            ends.append(len(keys))
+            starts.append(len(keys))
         separators = self.separators[start:stop]
-        return Run(memoryview(data), offsets, sizes, separators, ends, keys, values)
+        return Run(memoryview(data), offsets, sizes, separators, starts, keys, values)
 
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self.offsets[number], what)

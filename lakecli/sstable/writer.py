@@ -56,20 +56,8 @@ class StoredRun(Protocol):
         """Values of all records, in the order of `keys`."""
 
     @property
-    def ends(self) -> Sequence[int]:
-        """For each block, the position after its last record."""
-
-    def start_of(self, number: int) -> int:
-        """Return the position of the first record of block `number`.
-
-        For the number after the last block, return the number of records.
-        """
-
-    def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`.
-
-        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
-        """
+    def starts(self) -> Sequence[int]:
+        """The position of the first record of each block, and then the number of records."""
 
     def copied(self, first: int, last: int) -> block.CopiedBlocks | None:
         """Return the blocks from `first` to before `last`; ``None`` if they cannot be copied."""
@@ -131,9 +119,7 @@ class TableWriter:
             self._values += values
             self._end_blocks()
 
-    def copy_run(
-        self, run: StoredRun, start: int = 0, stop: int | None = None
-    ) -> tuple[int, int, int] | None:
+    def copy_run(self, run: StoredRun, start: int, stop: int) -> tuple[int, int, int] | None:
         """Add records of another table that lakecli wrote, copying whole blocks as they are stored.
 
         The bytes of the file must still depend on the records alone. So two groups of records are
@@ -145,25 +131,24 @@ class TableWriter:
             other table, and of the block after the last copied one in the other table. ``None`` if
             no block was copied.
         """
-        keys, values = run.keys, run.values
-        if stop is None:
-            stop = len(keys)
-        first, last = block.blocks_between(run.ends, start, stop)
+        keys, values, starts = run.keys, run.values, run.starts
+        first, last = block.blocks_between(starts, start, stop)
         while first < last:
-            at = run.start_of(first)
+            at = starts[first]
             self.add_many(keys[start:at], values[start:at])
             start = at
             if not self._keys:  # the next record starts a block
                 break
             first += 1
-        if first < last and not run.ends_at_cut(last - 1):
-            last -= 1
         blocks = run.copied(first, last) if first < last else None
+        if blocks is not None and not blocks.end_at_cut(starts[last] - starts[last - 1]):
+            last -= 1
+            blocks = run.copied(first, last) if first < last else None
         copied = None
         if blocks is not None:
             copied = self._block_count, first, last
             self._copy_blocks(blocks)
-            start = run.start_of(last)
+            start = starts[last]
         self.add_many(keys[start:stop], values[start:stop])
         return copied
 
