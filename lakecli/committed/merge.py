@@ -26,7 +26,6 @@ source are equal. A base of several trees is first compared by ranges, too. If t
 a segment, each path that differs between source and destination is looked up in each base tree.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import combinations
@@ -290,17 +289,15 @@ class _Finder:
         self._trees = trees
         self._ranges = ranges
         self._position = ranges.first
-        self._number: int | None = None  # the number of the decoded block
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
+        self._decoded: tuple[int, int] | None = None
+        """The position of the range and the number of the block whose records are kept."""
+        self._records: dict[bytes, bytes] = {}
 
     def find(self, key: bytes) -> bytes | None:
         tree, _, last = self._ranges
-        position = tree.find(key, self._position)
+        self._position = position = tree.find(key, self._position)
         if position >= last:
             return None
-        if position != self._position:
-            self._position, self._number = position, None
         record = tree.record(position)
         if key < record.min_key:
             return None
@@ -308,11 +305,10 @@ class _Finder:
         number = table.find_block(key)
         if number == table.block_count:
             return None
-        if number != self._number:
-            block = table.block(number)
-            self._number, self._keys, self._values = number, block.keys, block.values
-        at = bisect_left(self._keys, key)
-        return self._values[at] if at < len(self._keys) and self._keys[at] == key else None
+        if self._decoded != (position, number):
+            self._decoded = position, number
+            self._records = dict(zip(*table.block(number), strict=True))
+        return self._records.get(key)
 
 
 MAX_CONFLICTS_LISTED: Final = 1_000
