@@ -14,7 +14,6 @@ from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import RUN_SIZE, Run, decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import (
-    TAIL_SIZE,
     BytesSource,
     Directory,
     Handle,
@@ -59,17 +58,7 @@ class KeyLookup(Directory):
     """An open table for looking up single keys.
 
     Safe to share between threads if its source is.
-
-    Args:
-        source: the file; the caller closes it.
-
-    Attributes:
-        source: the file from which blocks are read.
     """
-
-    def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
-        super().__init__(source, tail_size=tail_size)
-        self.source = source
 
     def shrink(self) -> Self:
         """Drop the properties and `tail`, which are needed only at first; return the table."""
