@@ -105,14 +105,13 @@ def merge(
 def _changes(candidates: "Iterator[Candidate]", decide: Decide, hint: str) -> Iterator[Change]:
     """Yield the paths at which the source wins, with the source's values, in path order."""
     for each in candidates:
-        side = MergeSide.SOURCE
+        side: MergeSide | None = MergeSide.SOURCE
         if each.is_conflict:
-            decided = decide(each.path, each.source, each.destination)
-            if decided is None:  # the plan was edited since it was checked
-                conflicts = Conflicts()
-                conflicts.add(each.path, unlike_checksums=may_be_none(each))
-                raise MergeConflict(conflicts, hint=hint)
-            side = decided
+            side = decide(each.path, each.source, each.destination)
+        if side is None:  # the plan was edited since it was checked
+            conflicts = Conflicts()
+            conflicts.add(each.path, unlike_checksums=may_be_none(each))
+            raise MergeConflict(conflicts, hint=hint)
         if side is MergeSide.SOURCE:
             yield each.path, each.source
 
@@ -167,11 +166,10 @@ def compare(
             continue
         for candidate in sides.candidates(segment, start=start, stop=stop):
             path, _, source, destination = candidate
-            if candidate.is_conflict:
-                unlike = may_be_none(candidate)
-                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
-            else:
-                yield Difference(type_of(destination, source), path, destination, source)
+            is_conflict = candidate.is_conflict
+            kind = ChangeType.CONFLICT if is_conflict else type_of(destination, source)
+            unlike = is_conflict and may_be_none(candidate)
+            yield Difference(kind, path, destination, source, unlike)
 
 
 class Candidate(NamedTuple):
