@@ -144,7 +144,7 @@ def read_new_packs(
     listed = True
     while listed:
         listed = False
-        packs = list(list_packs(store))
+        packs = list_packs(store)
         if not all_packs:  # the large ones first, since they replace others
             packs.sort(key=attrgetter("size", "id"), reverse=True)
         late = sorted(set(also).difference(info.id for info in packs))
