@@ -270,16 +270,9 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
         txn.put_paths(Table.IMAGES, owner, images, overwrite=False)
 
 
-class Image(NamedTuple):
-    """The record staged at a path before an operation; `staged` is ``None`` if there was none."""
-
-    staged: bytes | None
-
-
-def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
-    """Return the image of a path; ``None`` if the operation did not write to it."""
-    image = txn.get_path(Table.IMAGES, _image_owner(id, token), path)
-    return None if image is None else Image(_staged_of(image))
+def has_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> bool:
+    """Return whether an operation wrote to a path, and so has an image of it."""
+    return txn.get_path(Table.IMAGES, _image_owner(id, token), path) is not None
 
 
 def iter_images(
@@ -495,9 +488,9 @@ class PastTransaction(ReadTransaction):
     def get_path(self, table: Table, owner: bytes, path: bytes) -> bytes | None:
         """Return the value that a path had after the operation, or ``None``."""
         for id_ in self._writers.get(owner, ()):
-            image = find_image(self, id_, owner, path)
+            image = super().get_path(Table.IMAGES, _image_owner(id_, owner), path)
             if image is not None:
-                return image.staged
+                return _staged_of(image)
         return super().get_path(table, owner, path)
 
     def scan_paths(
