@@ -395,10 +395,13 @@ class WriteTransaction(ReadTransaction):
             if max([len(path) for path, _ in batch]) > CHUNK:
                 for path, value in batch:
                     if len(path) > CHUNK:
-                        head, rest = path[:CHUNK], path[CHUNK:]
-                        child = _owner_of_rests(owner, head)
-                        self.put_new(table, owner + head + _LINK, child)
-                        self.put_paths(table, child, [(rest, value)], overwrite=overwrite)
+                        under, rest = owner, path
+                        while len(rest) > CHUNK:
+                            head, rest = rest[:CHUNK], rest[CHUNK:]
+                            child = _owner_of_rests(under, head)
+                            self.put_new(table, under + head + _LINK, child)
+                            under = child
+                        self.put_sorted(table, [(rest, value)], prefix=under, overwrite=overwrite)
                 batch = [record for record in batch if len(record[0]) <= CHUNK]
             self.put_sorted(table, batch, prefix=owner, overwrite=overwrite)
 
