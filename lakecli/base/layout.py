@@ -225,10 +225,8 @@ def ref_key(kind: RefKind, name: str) -> str:
 
 def ref_of_key(key: str) -> tuple[RefKind, str] | None:
     """Return the kind and the name of the ref at a key, or ``None`` if it is not a ref's key."""
-    folder, slash, escaped = key.removeprefix(REFS).partition("/")
-    if not key.startswith(REFS) or folder not in _KINDS or not slash or not escaped:
-        return None
-    if not _can_be_in_key(escaped):
+    folder, _, escaped = key.removeprefix(REFS).partition("/")
+    if not (key.startswith(REFS) and folder in _KINDS and _can_be_in_key(escaped)):
         return None
     name = unescape_name(escaped)
     return (_KINDS[folder], name) if escape_name(name) == escaped else None

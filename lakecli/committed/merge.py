@@ -26,7 +26,6 @@ source are equal. A base of several trees is first compared by ranges, too. If t
 a segment, each path that differs between source and destination is looked up in each base tree.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import combinations
@@ -106,14 +105,13 @@ def merge(
 def _changes(candidates: "Iterator[Candidate]", decide: Decide, hint: str) -> Iterator[Change]:
     """Yield the paths at which the source wins, with the source's values, in path order."""
     for each in candidates:
-        side = MergeSide.SOURCE
+        side: MergeSide | None = MergeSide.SOURCE
         if each.is_conflict:
-            decided = decide(each.path, each.source, each.destination)
-            if decided is None:  # the plan was edited since it was checked
-                conflicts = Conflicts()
-                conflicts.add(each.path, unlike_checksums=may_be_none(each))
-                raise MergeConflict(conflicts, hint=hint)
-            side = decided
+            side = decide(each.path, each.source, each.destination)
+        if side is None:  # the plan was edited since it was checked
+            conflicts = Conflicts()
+            conflicts.add(each.path, unlike_checksums=may_be_none(each))
+            raise MergeConflict(conflicts, hint=hint)
         if side is MergeSide.SOURCE:
             yield each.path, each.source
 
@@ -168,11 +166,10 @@ def compare(
             continue
         for candidate in sides.candidates(segment, start=start, stop=stop):
             path, _, source, destination = candidate
-            if candidate.is_conflict:
-                unlike = may_be_none(candidate)
-                yield Difference(ChangeType.CONFLICT, path, destination, source, unlike)
-            else:
-                yield Difference(type_of(destination, source), path, destination, source)
+            is_conflict = candidate.is_conflict
+            kind = ChangeType.CONFLICT if is_conflict else type_of(destination, source)
+            unlike = is_conflict and may_be_none(candidate)
+            yield Difference(kind, path, destination, source, unlike)
 
 
 class Candidate(NamedTuple):
@@ -290,17 +287,15 @@ class _Finder:
         self._trees = trees
         self._ranges = ranges
         self._position = ranges.first
-        self._number: int | None = None  # the number of the decoded block
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
+        self._decoded: tuple[int, int] | None = None
+        """The position of the range and the number of the block whose records are kept."""
+        self._records: dict[bytes, bytes] = {}
 
     def find(self, key: bytes) -> bytes | None:
         tree, _, last = self._ranges
-        position = tree.find(key, self._position)
+        self._position = position = tree.find(key, self._position)
         if position >= last:
             return None
-        if position != self._position:
-            self._position, self._number = position, None
         record = tree.record(position)
         if key < record.min_key:
             return None
@@ -308,11 +303,10 @@ class _Finder:
         number = table.find_block(key)
         if number == table.block_count:
             return None
-        if number != self._number:
-            block = table.block(number)
-            self._number, self._keys, self._values = number, block.keys, block.values
-        at = bisect_left(self._keys, key)
-        return self._values[at] if at < len(self._keys) and self._keys[at] == key else None
+        if self._decoded != (position, number):
+            self._decoded = position, number
+            self._records = dict(zip(*table.block(number), strict=True))
+        return self._records.get(key)
 
 
 MAX_CONFLICTS_LISTED: Final = 1_000

@@ -133,7 +133,7 @@ class Metarange:
         if blocks is None:
             self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
         else:
-            self.size = len(blocks.outline.record_ids) + _BLOCK_SIZE * len(blocks.ends)
+            self.size = len(blocks.outline.record_ids) + _BLOCK_SIZE * len(blocks.outline.sizes)
             self._record_ids = blocks.outline.record_ids
 
     @property

@@ -23,7 +23,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, blake3_of, hashes
-from lakecli.sstable.block import CopiedBlocks, index_key, is_cut
+from lakecli.sstable.block import CopiedBlocks, index_key
 from lakecli.sstable.format import KEY_TRAILER_SIZE
 from lakecli.sstable.reader import SSTable, decode_block
 
@@ -167,14 +167,14 @@ class OutlinedBlocks:
     Attributes:
         keys: the keys of all records.
         values: the values of all records.
-        ends: the position after the last record of each block.
+        starts: the position of the first record of each block, and then the number of records.
     """
 
     def __init__(
         self, outline: Outline, read: Callable[[int, int], bytes], reload: Callable[[], Columns]
     ) -> None:
         self.outline = outline
-        self.ends = [*accumulate(outline.counts)]
+        self.starts = [*accumulate(outline.counts, initial=0)]
         self.keys = Column(self, 0)
         self.values = Column(self, 1)
         self._offsets = [*accumulate(outline.sizes, initial=0)]
@@ -189,16 +189,9 @@ class OutlinedBlocks:
             return bisect_left(self._whole[0], key)
         separators = self.outline.separators
         number = bisect_left(separators, key, key=lambda each: each[:-KEY_TRAILER_SIZE])
-        if number == len(self.ends):
-            return self.ends[-1]
-        return self.start_of(number) + bisect_left(self.block(number)[0], key)
-
-    def start_of(self, number: int) -> int:
-        """Return the position of the first record of block `number`.
-
-        For the number after the last block, return the number of records.
-        """
-        return self.ends[number - 1] if number else 0
+        if number == len(separators):
+            return self.starts[-1]
+        return self.starts[number] + bisect_left(self.block(number)[0], key)
 
     def block(self, number: int) -> Columns:
         """Return the keys and the values of a block.
@@ -210,7 +203,7 @@ class OutlinedBlocks:
         if found is None:
             stored = None if self._whole is not None else self._stored(number, number + 1)
             if stored is None:
-                part = slice(self.start_of(number), self.ends[number])
+                part = slice(self.starts[number], self.starts[number + 1])
                 keys, values = self.whole()
                 return keys[part], values[part]
             if len(self._decoded) >= _MOST_DECODED:
@@ -224,15 +217,6 @@ class OutlinedBlocks:
             self._whole = self._reload()
             self._decoded.clear()
         return self._whole
-
-    def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`.
-
-        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
-        """
-        stored = self._stored(number, number + 1)
-        count = self.outline.counts[number]
-        return stored is not None and is_cut(bytes(stored), count, self.block(number)[0][-1])
 
     def copied(self, first: int, last: int) -> CopiedBlocks | None:
         """Verify and return the blocks `first` to before `last`; ``None`` if the file changed."""
@@ -270,24 +254,24 @@ class Column(Sequence[bytes]):
         self._which = which
 
     def __len__(self) -> int:
-        return self._blocks.ends[-1]
+        return self._blocks.starts[-1]
 
     def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - `Sequence` has the overloads
         blocks, count = self._blocks, len(self)
         if isinstance(at, int):
             position = range(count)[at]
-            number = bisect_right(blocks.ends, position)
-            return blocks.block(number)[self._which][position - blocks.start_of(number)]
+            number = bisect_right(blocks.starts, position) - 1
+            return blocks.block(number)[self._which][position - blocks.starts[number]]
         start, stop, step = at.indices(count)
         if start >= stop:
             return []
-        first, last = bisect_right(blocks.ends, start), bisect_left(blocks.ends, stop)
-        if last - first > len(blocks.ends) // _MOST_SINGLY:
+        first, last = bisect_right(blocks.starts, start) - 1, bisect_left(blocks.starts, stop)
+        if last - first > len(blocks.starts) // _MOST_SINGLY:
             return blocks.whole()[self._which][at]
         found: list[bytes] = []
-        for number in range(first, last + 1):
+        for number in range(first, last):
             found += blocks.block(number)[self._which]
-        base = blocks.start_of(first)
+        base = blocks.starts[first]
         return found[start - base : stop - base : step]
 
     def __iter__(self) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ threads read.
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -177,9 +177,8 @@ class PointReader:
         self._tables_limit = trees.memory // 4 if tables_limit is None else tables_limit
         self._reads = trees.reads
         self.blocks_size = 0
-        # The blocks in memory, the oldest first. `_gone` of them were dropped with closed ranges.
-        self._kept: deque[tuple[RangeCopy, int]] = deque()
-        self._gone = 0
+        self._kept: OrderedDict[tuple[RangeId, int], RangeCopy] = OrderedDict()
+        """The copy that has each block in memory, by range and offset; the oldest block first."""
         self._misses = 0
         self._has_dropped = False  # whether the cache was full: the size alone does not show it
 
@@ -378,14 +377,13 @@ class PointReader:
                     size = sum(map(len, keys)) + sum(map(len, values)) + _RECORD_SIZE * len(keys)
                     size += _BLOCK_SIZE
                     copy.blocks[offset] = keys, size
-                    self._kept.append((copy, offset))
+                    self._kept[record.id, offset] = copy
                     self.blocks_size += size
             value = copy.records.get(key)
             while self.blocks_size > self._blocks_limit and len(self._kept) > 1:
                 self._has_dropped = True
-                copy, offset = self._kept.popleft()
-                gone, size = copy.blocks.pop(offset, ((), 0))
-                self._gone -= not size
+                (_, offset), copy = self._kept.popitem(last=False)
+                gone, size = copy.blocks.pop(offset)
                 self.blocks_size -= size
                 for each in gone:
                     copy.records.pop(each, None)
@@ -438,13 +436,11 @@ class PointReader:
     def _forget(self, opened: OpenRange) -> None:
         """Drop a range's records from memory."""
         blocks = opened.copy.blocks
-        self._gone += len(blocks)
-        self.blocks_size -= sum(size for _, size in blocks.values())
+        for offset, (_, size) in blocks.items():
+            del self._kept[opened.record.id, offset]
+            self.blocks_size -= size
         blocks.clear()
         opened.copy.records.clear()
-        if self._gone > len(self._kept) // 2:
-            self._kept = deque((copy, at) for copy, at in self._kept if at in copy.blocks)
-            self._gone = 0
 
 
 def kept_reader(trees: TreeStore) -> PointReader:

@@ -79,67 +79,41 @@ def segments(
         stop: the first segment that ends at or after this key is the last one that is yielded;
             ``None``: all segments are yielded.
     """
-    cursors = [_RangeCursor(tree, start) for tree in (base, source, destination)]
-    while any(cursor.has_more for cursor in cursors):
-        key = _pass_common(cursors)
-        if key is None:
-            key = _pass_different(cursors)
-        before, theirs, ours = (cursor.cut() for cursor in cursors)
-        yield Segment(before, theirs, ours)
-        if stop is not None and key >= stop:
+    trees = base, source, destination
+    ends: Sequence[int] = [tree.find(start) for tree in trees]
+    while any(at < len(tree) for tree, at in zip(trees, ends, strict=True)):
+        starts = ends
+        ends = _pass_common(trees, starts) or _pass_different(trees, starts)
+        before, theirs, ours = map(Slice, trees, starts, ends)
+        segment = Segment(before, theirs, ours)
+        yield segment
+        if stop is not None and segment.end >= stop:
             return
 
 
-class _RangeCursor:
-    """A position among the ranges of one tree, and the position of the last cut."""
-
-    def __init__(self, tree: Metarange, start: bytes) -> None:
-        self.tree = tree
-        self.position = self._cut = tree.find(start)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether ranges are left."""
-        return self.position < len(self.tree)
-
-    def passes(self, key: bytes) -> bool:
-        """Move past the next range if it ends at `key`; return whether no range spans `key`.
-
-        Args:
-            key: the smallest last key of the ranges left in the three trees.
-        """
-        if not self.has_more:
-            return True
-        if self.tree.keys[self.position] == key:
-            self.position += 1
-            return True
-        return key < self.tree.record(self.position).min_key
-
-    def cut(self) -> Slice:
-        """Return the ranges passed since the last cut."""
-        passed = Slice(self.tree, self._cut, self.position)
-        self._cut = self.position
-        return passed
-
-
-def _pass_common(cursors: Sequence[_RangeCursor]) -> bytes | None:
-    """Move past the next ranges that all trees share; return the last key passed, or ``None``.
+def _pass_common(trees: Sequence[Metarange], starts: Sequence[int]) -> Sequence[int] | None:
+    """Return the positions after the next ranges that all trees share; ``None`` if there are none.
 
     All consecutive shared ranges form one segment, which costs only one comparison.
     """
-    tree, first = cursors[0].tree, cursors[0].position
-    count = min(len(cursor.tree) - cursor.position for cursor in cursors)
-    for cursor in cursors[1:]:
-        count = tree.count_equal(first, cursor.tree, cursor.position, count)
-    for cursor in cursors:
-        cursor.position += count
-    return tree.keys[first + count - 1] if count else None
+    count = min(len(tree) - at for tree, at in zip(trees, starts, strict=True))
+    for tree, at in zip(trees[1:], starts[1:], strict=True):
+        count = trees[0].count_equal(starts[0], tree, at, count)
+    return [at + count for at in starts] if count else None
 
 
-def _pass_different(cursors: Sequence[_RangeCursor]) -> bytes:
-    """Move to the next key that no range of any tree spans, and return it."""
+def _pass_different(trees: Sequence[Metarange], starts: Sequence[int]) -> Sequence[int]:
+    """Return the positions after the next key that no range of any tree spans."""
+    ends = [*starts]
     while True:
-        key = min(cursor.tree.keys[cursor.position] for cursor in cursors if cursor.has_more)
-        passed = [cursor.passes(key) for cursor in cursors]  # a list: every cursor must move
-        if all(passed):
-            return key
+        left = [number for number, tree in enumerate(trees) if ends[number] < len(tree)]
+        key = min(trees[number].keys[ends[number]] for number in left)
+        is_spanned = False
+        for number in left:
+            tree, at = trees[number], ends[number]
+            if tree.keys[at] == key:
+                ends[number] += 1
+            elif tree.record(at).min_key <= key:
+                is_spanned = True
+        if not is_spanned:
+            return ends

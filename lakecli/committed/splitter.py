@@ -13,12 +13,10 @@ third is an upper bound. Trees in buckets depend on this rule: it must never cha
 version.
 """
 
-from collections.abc import Iterator
+import re
 
 from lakecli.base.identity import DIGEST_SIZE
 from lakecli.base.layout import MIN_RANGE_ENTRIES
-
-_ALL_BITS = 255
 
 
 def key_number(key_digest: bytes) -> int:
@@ -36,13 +34,17 @@ class Splitter:
         ValueError: `range_entries` is not a power of two, or too small.
     """
 
-    __slots__ = ("range_entries",)
+    __slots__ = ("_candidates", "range_entries")
 
     def __init__(self, range_entries: int) -> None:
         if range_entries < MIN_RANGE_ENTRIES or range_entries & (range_entries - 1):
             what = f"no power of two from {MIN_RANGE_ENTRIES}: {range_entries}"
             raise ValueError(f"range_entries is {what}")
         self.range_entries = range_entries
+        # A cut by the value of x needs a multiple of N / 8: the lowest byte rules out nearly every
+        # key.
+        lowest = bytes(range(0, 256, min(range_entries // 8, 256)))
+        self._candidates = re.compile(b"[%b]" % re.escape(lowest)).finditer
 
     def is_cut(self, key_digest: bytes, entries: int) -> bool:
         """Return whether a range ends after a key.
@@ -67,7 +69,7 @@ class Splitter:
         largest = 4 * number
         found: list[int] = []
         start = -entries
-        for at in self._candidates(key_digests[::DIGEST_SIZE]):
+        for at in (each.start() for each in self._candidates(key_digests[::DIGEST_SIZE])):
             while at - start >= largest:
                 start += largest
                 found.append(start - 1)
@@ -78,18 +80,3 @@ class Splitter:
             start += largest
             found.append(start - 1)
         return found
-
-    def _candidates(self, lowest: bytes) -> Iterator[int]:
-        """Yield the positions of the keys after which the lowest byte of x still allows a cut.
-
-        A cut by the value of x requires a multiple of N / 8, so the lowest byte rules out nearly
-        every key.
-        """
-        mask = min(self.range_entries // 8, 256) - 1
-        if mask < _ALL_BITS:
-            yield from (at for at, byte in enumerate(lowest) if not byte & mask)
-            return
-        at = lowest.find(0)
-        while at >= 0:
-            yield at
-            at = lowest.find(0, at + 1)

@@ -206,16 +206,15 @@ class TreeStore:
         if whole is not None:
             self.reads[MEMORY] += 1
             return in_memory(whole), MEMORY
-        found = self._open_file(record)
-        if found is None and is_exact and record.size <= TAIL_SIZE and self._cache is not None:
+        copy = self.open_copy(record)
+        if copy is not None:
+            return copy, DISK
+        if is_exact and record.size <= TAIL_SIZE and self._cache is not None:
             whole = self.table(record)
             copy = self._open_file(record)
             return (in_memory(whole), MEMORY) if copy is None else (copy, DISK)
         self.counts.ranges_opened += 1
-        tier: Tier = BUCKET if found is None else DISK
-        self.reads[tier] += 1
-        if found is not None:
-            return found, tier
+        self.reads[BUCKET] += 1
         key = layout.sstable_key(record.id)
         size = record.size if is_exact else self._size_of(key)
         try:
@@ -230,7 +229,7 @@ class TreeStore:
         found.source = found.tail
         if found.size - found.data_size <= _MOST_HELD:
             found.tail.hold(found.data_size)
-        return found.shrink(), tier
+        return found.shrink(), BUCKET
 
     def open_copy(self, record: RangeRecord) -> KeyLookup | None:
         """Open this machine's copy of a range for point reads; ``None`` if there is no copy."""

@@ -104,12 +104,8 @@ def content_objects(values: list[bytes], *, special: str) -> list[ContentObject 
     """
     core = native.core()
     found = None if core is None else core.content_objects(values, special.encode())
-    if found is None:
-        return [_content_object(value, special) for value in values]
-    return [
-        _content_object(value, special) if each is None else each
-        for each, value in zip(found, values, strict=True)
-    ]
+    pairs = zip(found or repeat(None), values, strict=False)
+    return [each or _content_object(value, special) for each, value in pairs]
 
 
 def _content_object(value: bytes, special: str) -> ContentObject | None:

@@ -177,7 +177,7 @@ class Application:
         Returns:
             The position up to which the run has been written.
         """
-        start, stop = run.start_of(number), run.start_of(number + 1)
+        start, stop = run.starts[number], run.starts[number + 1]
         keys, values = run.keys[start:stop], run.values[start:stop]
         last = keys[-1]
         new_keys: list[bytes] = []

@@ -39,7 +39,7 @@ from lakecli.kv.bucket import PackedStore
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.graph import iter_reached
 from lakecli.remote import gc_protocol, ref_records
-from lakecli.remote.packs import read_new_packs
+from lakecli.remote.packs import DamagedPack, read_new_packs
 from lakecli.remote.policy import read_policy
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
@@ -527,8 +527,8 @@ def read_packs(store: contract.ObjectStore) -> Packs:
     """Read every pack that no other pack replaces."""
     found = Packs({}, {}, [], set(), [])
     for pack in read_new_packs(store, ()):
-        if isinstance(pack, ref_records.InvalidRecord):
-            found.bad.append(pack)
+        if isinstance(pack, DamagedPack):
+            found.bad.extend(pack.bad)
             continue
         found.parents.update((commit.id, commit.parents) for commit in pack.commits)
         found.trees.update((commit.id, commit.metarange_id) for commit in pack.commits)

@@ -34,7 +34,7 @@ from lakecli.gc.report import Doomed
 from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.kv.operations import Operation
-from lakecli.remote.packs import DamagedPack, find_replaceable_pack, read_all_packs
+from lakecli.remote.packs import DamagedPack, find_replaceable_pack, read_new_packs
 from lakecli.remote.ref_records import RemoteRef
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.housekeeping import KEPT_FOR, expired_through
@@ -184,7 +184,7 @@ def read_packs(store: ObjectStore) -> PacksRead:
     commits: dict[CommitId, Known] = {}
     replaces: dict[PackId, tuple[PackId, ...]] = {}
     damaged: list[DamagedPack] = []
-    for pack in read_all_packs(store):
+    for pack in read_new_packs(store, (), all_packs=True):
         if isinstance(pack, DamagedPack):
             damaged.append(pack)
             continue

@@ -12,8 +12,7 @@ import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from lakecli.kv import local_store
-from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction, get_path, put_paths
+from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 
 MINIMUM_AGE_NS: Final = 30_000_000_000
 """A file is recorded only if it last changed this many nanoseconds before its hashing, or earlier.
@@ -51,7 +50,7 @@ def find_digest(txn: ReadTransaction, key: FileKey) -> str | None:
     """Return the BLAKE3 of a file in this state as 64 hex digits, or ``None``."""
     if not _has_record(key):
         return None
-    value = get_path(txn, Table.FILE_HASHES, _OWNER.pack(key.device), key.path)
+    value = txn.get_path(Table.FILE_HASHES, _OWNER.pack(key.device), key.path)
     if value is None or not value.startswith(_state(key)):
         return None
     return value[_FILE.size :].hex()
@@ -64,7 +63,7 @@ def find_files(txn: ReadTransaction, digests: Container[str]) -> Iterator[tuple[
     """
     owner: bytes | None = next(_owners(txn, b""), None)
     while owner is not None:
-        for path, value in local_store.scan_paths(txn, Table.FILE_HASHES, owner):
+        for path, value in txn.scan_paths(Table.FILE_HASHES, owner):
             digest = value[_FILE.size :].hex()
             if digest in digests:
                 yield digest, path
@@ -93,7 +92,7 @@ def remember_digests(txn: WriteTransaction, items: Iterable[tuple[FileKey, str, 
             records = by_device.setdefault(key.device, {})
             records[key.path] = _state(key) + bytes.fromhex(digest)
     for device, records in by_device.items():
-        put_paths(txn, Table.FILE_HASHES, _OWNER.pack(device), sorted(records.items()))
+        txn.put_paths(Table.FILE_HASHES, _OWNER.pack(device), sorted(records.items()))
     return sum(map(len, by_device.values()))
 
 

@@ -6,10 +6,10 @@ anything inside them. Readers never wait, and see the store as of the start of t
 The tables share one LMDB database, each under its own first byte: opening a named database takes
 the write lock, so a process that only reads would have to wait for a writer.
 
-`get_path`, `put_paths` and the functions after them keep records under paths of any length, in path
-order, although a key has at most 510 bytes. Every record has an owner of 16 bytes (a staging token,
-an operation). A path of up to `CHUNK` bytes is stored directly under its owner. A longer path is
-cut::
+`get_path`, `put_paths` and the other methods for paths keep records under paths of any length, in
+path order, although a key has at most 510 bytes. Every record has an owner of 16 bytes (a staging
+token, an operation). A path of up to `CHUNK` bytes is stored directly under its owner. A longer
+path is cut::
 
     owner ‖ path                      a path of at most CHUNK bytes -> its value
     owner ‖ first CHUNK bytes ‖ 00    a link -> child, the owner of the rest of the path
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import chain, islice
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import lmdb
 
@@ -46,6 +46,10 @@ OWNER_SIZE: Final = 16
 
 Record = tuple[bytes, bytes]
 """A key or path, and its value."""
+
+_LINK: Final = b"\0"
+CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
+"""Bytes of a path that fit into one key. Part of the stored format; only tests change it."""
 
 _FIRST_BATCH: Final = 8
 _LARGEST_BATCH: Final = 1024
@@ -181,27 +185,16 @@ class LocalStore:
         return self._environment
 
 
-class StagedRecords(Protocol):
-    """The interface for staged records as they were after an earlier operation."""
-
-    def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return the record staged at a path (``b""``: a staged deletion), or ``None``."""
-
-    def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
-        """Yield (path, staged record) under `prefix` from `start` on, in path order."""
-
-
 class ReadTransaction:
     """A snapshot of the store. All results are copies, and stay valid after the transaction.
 
     A transaction may be used by one thread only.
 
     Attributes:
-        past: the staged records as of an earlier operation; ``None`` in a transaction that reads
-            the present state.
+        is_past: whether the transaction shows an earlier state of a repository.
     """
 
-    past: StagedRecords | None = None
+    is_past = False
 
     _writes = False
 
@@ -295,6 +288,22 @@ class ReadTransaction:
                 return
             yield key[cut:], value
 
+    def get_path(self, table: Table, owner: bytes, path: bytes) -> bytes | None:
+        """Return the value at a path, or ``None``."""
+        while len(path) > CHUNK:
+            owner, path = _owner_of_rests(owner, path[:CHUNK]), path[CHUNK:]
+        return self.get(table, owner + path)
+
+    def scan_paths(
+        self, table: Table, owner: bytes, *, start: bytes = b"", prefix: bytes = b""
+    ) -> Iterator[Record]:
+        """Yield (path, value) under `prefix`, from the first path not below `start`, in byte order.
+
+        Records are read ahead in growing batches; see `ReadTransaction.scan`.
+        """
+        found = _path_batches(self, table, owner, start=start, prefix=prefix, lead=b"")
+        return chain.from_iterable(found)
+
 
 class WriteTransaction(ReadTransaction):
     """The only writer of the store until the block ends; its reads see its writes.
@@ -374,6 +383,64 @@ class WriteTransaction(ReadTransaction):
             deleted += 1
         return deleted
 
+    def put_paths(
+        self, table: Table, owner: bytes, items: Iterable[Record], *, overwrite: bool = True
+    ) -> None:
+        """Write records at paths of at least one byte; ascending order is several times faster.
+
+        Without `overwrite`, existing values are kept.
+        """
+        remaining = iter(items)
+        while batch := list(islice(remaining, _LARGEST_BATCH)):
+            if max([len(path) for path, _ in batch]) > CHUNK:
+                for path, value in batch:
+                    if len(path) > CHUNK:
+                        under, rest = owner, path
+                        while len(rest) > CHUNK:
+                            head, rest = rest[:CHUNK], rest[CHUNK:]
+                            child = _owner_of_rests(under, head)
+                            self.put_new(table, under + head + _LINK, child)
+                            under = child
+                        self.put_sorted(table, [(rest, value)], prefix=under, overwrite=overwrite)
+                batch = [record for record in batch if len(record[0]) <= CHUNK]
+            self.put_sorted(table, batch, prefix=owner, overwrite=overwrite)
+
+    def delete_path(self, table: Table, owner: bytes, path: bytes) -> bool:
+        """Delete the record at a path, and links that no path needs; return whether it existed."""
+        if len(path) <= CHUNK:
+            return self.delete(table, owner + path)
+        head = path[:CHUNK]
+        child = _owner_of_rests(owner, head)
+        existed = self.delete_path(table, child, path[CHUNK:])
+        if existed and not self.has_owned(table, child):
+            self.delete(table, owner + head + _LINK)
+        return existed
+
+    def drop_paths(self, table: Table, owner: bytes, *, limit: int | None) -> int:
+        """Delete at most `limit` keys of an owner's records, and return how many were deleted.
+
+        A number below `limit` means that no records are left.
+        """
+        deleted = 0
+        while deleted != limit:
+            size = _LARGEST_BATCH if limit is None else min(_LARGEST_BATCH, limit - deleted)
+            keys = list(islice(self.scan_keys(table, prefix=owner), size))
+            if not keys:
+                break
+            if max(map(len, keys)) <= OWNER_SIZE + CHUNK:
+                deleted += self.delete_owned(table, owner, limit=len(keys))
+                continue
+            for key in keys:
+                if len(key) > OWNER_SIZE + CHUNK:
+                    # The child's records go first: if the limit is reached, the link must remain.
+                    child = _owner_of_rests(owner, key[OWNER_SIZE:-1])
+                    room = None if limit is None else limit - deleted
+                    deleted += self.drop_paths(table, child, limit=room)
+                if deleted == limit:
+                    break
+                deleted += self.delete(table, key)
+        return deleted
+
 
 def scan_ids(txn: ReadTransaction, table: Table, lead: bytes, prefix: str) -> Iterator[bytes]:
     """Yield, in order, the IDs below `lead` whose lowercase hex digits start with `prefix`."""
@@ -382,74 +449,6 @@ def scan_ids(txn: ReadTransaction, table: Table, lead: bytes, prefix: str) -> It
         found = key[len(lead) :]
         if found.hex().startswith(prefix):  # the scan ignores the last digit of an odd number
             yield found
-
-
-_LINK: Final = b"\0"
-CHUNK = MAX_KEY_SIZE - OWNER_SIZE - len(_LINK)
-"""Bytes of a path that fit into one key. Part of the stored format; only tests change it."""
-
-
-def get_path(txn: ReadTransaction, table: Table, owner: bytes, path: bytes) -> bytes | None:
-    """Return the value at a path, or ``None``."""
-    while len(path) > CHUNK:
-        owner, path = _owner_of_rests(owner, path[:CHUNK]), path[CHUNK:]
-    return txn.get(table, owner + path)
-
-
-def put_paths(
-    txn: WriteTransaction,
-    table: Table,
-    owner: bytes,
-    items: Iterable[Record],
-    *,
-    overwrite: bool = True,
-) -> None:
-    """Write records at paths of at least one byte; ascending order is several times faster.
-
-    Without `overwrite`, existing values are kept.
-    """
-    remaining = iter(items)
-    while batch := list(islice(remaining, _LARGEST_BATCH)):
-        if max([len(path) for path, _ in batch]) > CHUNK:
-            for path, value in batch:
-                if len(path) > CHUNK:
-                    under, rest = owner, path
-                    while len(rest) > CHUNK:
-                        head, rest = rest[:CHUNK], rest[CHUNK:]
-                        child = _owner_of_rests(under, head)
-                        txn.put_new(table, under + head + _LINK, child)
-                        under = child
-                    txn.put_sorted(table, [(rest, value)], prefix=under, overwrite=overwrite)
-            batch = [record for record in batch if len(record[0]) <= CHUNK]
-        txn.put_sorted(table, batch, prefix=owner, overwrite=overwrite)
-
-
-def delete_path(txn: WriteTransaction, table: Table, owner: bytes, path: bytes) -> bool:
-    """Delete the record at a path, and links that no path needs; return whether it existed."""
-    links: list[tuple[bytes, bytes]] = []
-    while len(path) > CHUNK:
-        head = path[:CHUNK]
-        child = _owner_of_rests(owner, head)
-        links.append((owner + head + _LINK, child))
-        owner, path = child, path[CHUNK:]
-    if not txn.delete(table, owner + path):
-        return False
-    for link, child in reversed(links):
-        if txn.has_owned(table, child):
-            break
-        txn.delete(table, link)
-    return True
-
-
-def scan_paths(
-    txn: ReadTransaction, table: Table, owner: bytes, *, start: bytes = b"", prefix: bytes = b""
-) -> Iterator[Record]:
-    """Yield (path, value) under `prefix`, from the first path not below `start`, in byte order.
-
-    Records are read ahead in growing batches; see `ReadTransaction.scan`.
-    """
-    found = _path_batches(txn, table, owner, start=start, prefix=prefix, lead=b"")
-    return chain.from_iterable(found)
 
 
 def _path_batches(
@@ -495,32 +494,6 @@ def put_over(
     if below is not None:
         yield below
         yield from older
-
-
-def drop_paths(txn: WriteTransaction, table: Table, owner: bytes, *, limit: int | None) -> int:
-    """Delete at most `limit` keys of an owner's records, and return how many were deleted.
-
-    A number below `limit` means that no records are left.
-    """
-    deleted = 0
-    while deleted != limit:
-        size = _LARGEST_BATCH if limit is None else min(_LARGEST_BATCH, limit - deleted)
-        keys = list(islice(txn.scan_keys(table, prefix=owner), size))
-        if not keys:
-            break
-        if max(map(len, keys)) <= OWNER_SIZE + CHUNK:
-            deleted += txn.delete_owned(table, owner, limit=len(keys))
-            continue
-        for key in keys:
-            if len(key) > OWNER_SIZE + CHUNK:
-                # Delete the child's records first: if the limit is reached, the link must remain.
-                child = _owner_of_rests(owner, key[OWNER_SIZE:-1])
-                room = None if limit is None else limit - deleted
-                deleted += drop_paths(txn, table, child, limit=room)
-            if deleted == limit:
-                break
-            deleted += txn.delete(table, key)
-    return deleted
 
 
 def _owner_of_rests(owner: bytes, head: bytes) -> bytes:

@@ -22,6 +22,7 @@ operation. Staged records are read from the images of the newer operations, whic
 """
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from heapq import merge
@@ -264,21 +265,14 @@ def save_images(txn: WriteTransaction, id: bytes, token: bytes, changed: Iterabl
             images = [
                 (path, _NOTHING if value is None else _STAGED + value)
                 for path in batch
-                for value in (local_store.get_path(txn, Table.STAGING, token, path),)
+                for value in (txn.get_path(Table.STAGING, token, path),)
             ]
-        local_store.put_paths(txn, Table.IMAGES, owner, images, overwrite=False)
+        txn.put_paths(Table.IMAGES, owner, images, overwrite=False)
 
 
-class Image(NamedTuple):
-    """The record staged at a path before an operation; `staged` is ``None`` if there was none."""
-
-    staged: bytes | None
-
-
-def find_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> Image | None:
-    """Return the image of a path; ``None`` if the operation did not write to it."""
-    image = local_store.get_path(txn, Table.IMAGES, _image_owner(id, token), path)
-    return None if image is None else Image(_staged_of(image))
+def has_image(txn: ReadTransaction, id: bytes, token: bytes, path: bytes) -> bool:
+    """Return whether an operation wrote to a path, and so has an image of it."""
+    return txn.get_path(Table.IMAGES, _image_owner(id, token), path) is not None
 
 
 def iter_images(
@@ -289,7 +283,7 @@ def iter_images(
     The record is ``None`` if nothing was staged at the path.
     """
     owner = _image_owner(id, token)
-    for path, image in local_store.scan_paths(txn, Table.IMAGES, owner, start=start, prefix=prefix):
+    for path, image in txn.scan_paths(Table.IMAGES, owner, start=start, prefix=prefix):
         yield path, _staged_of(image)
 
 
@@ -308,7 +302,7 @@ def remove(txn: WriteTransaction, operation: Operation, *, limit: int | None = N
     for change in operation.staging:
         owner = _image_owner(operation.id, change.token)
         room = None if limit is None else limit - deleted
-        deleted += local_store.drop_paths(txn, Table.IMAGES, owner, limit=room)
+        deleted += txn.drop_paths(Table.IMAGES, owner, limit=room)
         if deleted == limit:
             return deleted
     txn.delete(Table.OPERATIONS, _BY_ID + owner_key(operation.repository) + operation.id)
@@ -408,26 +402,29 @@ class PastStore(local_store.LocalStore):
 class PastTransaction(ReadTransaction):
     """A snapshot of the store, in which one repository is as it was right after an operation."""
 
+    is_past = True
+
     def __init__(self, shared: LmdbEnvironment, repository: bytes, operation: bytes) -> None:
         super().__init__(shared)
         self._repository = repository
         self._operation = operation
         self._rows: dict[Table, Rows] = {table: {} for table in _TABLES.values()}
+        self._writers: dict[bytes, deque[bytes]] = {}
+        """For each staging token, the newer operations that wrote to it, oldest first."""
         self._newest = b""
 
     def __enter__(self) -> Self:
         """Begin the transaction, and undo in memory all operations after the given one."""
         super().__enter__()
         try:
-            self.past = self._walk_back()
+            self._walk_back()
         except BaseException:
             self._txn.abort()
             raise
         return self
 
-    def _walk_back(self) -> "PastStaging":
+    def _walk_back(self) -> None:
         kept = get(self, self._repository, self._operation)
-        writers: dict[bytes, list[bytes]] = {}
         for operation in iter_operations(self, self._repository):
             if operation.sequence <= kept.sequence:
                 break
@@ -439,9 +436,8 @@ class PastTransaction(ReadTransaction):
                     None if fields is None else json.dumps(fields).encode("ascii")
                 )
             for staged in operation.staging:
-                writers.setdefault(staged.token, []).append(operation.id)
+                self._writers.setdefault(staged.token, deque()).appendleft(operation.id)
         self._newest = key_of(kept)
-        return PastStaging(self, writers)
 
     def get(self, table: Table, key: bytes) -> bytes | None:
         """Return the value that a key had after the operation, or ``None``."""
@@ -483,35 +479,31 @@ class PastTransaction(ReadTransaction):
             if not (of_the_log and key > self._newest):
                 yield key, value
 
+    def has_owned(self, table: Table, owner: bytes) -> bool:
+        """Return whether a table had rows of one owner."""
+        if owner not in self._writers:
+            return super().has_owned(table, owner)
+        return next(self.scan_paths(table, owner), None) is not None
 
-class PastStaging:
-    """The staged records as they were after an operation; `lakecli.staging.area` reads them.
-
-    Args:
-        writers: for each staging token, the newer operations that wrote to it, newest first.
-    """
-
-    def __init__(self, txn: ReadTransaction, writers: dict[bytes, list[bytes]]) -> None:
-        self._txn = txn
-        self._writers = {token: list(reversed(ids)) for token, ids in writers.items()}
-
-    def get(self, token: bytes, path: bytes) -> bytes | None:
-        """Return the record staged at a path (``b""``: a staged deletion), or ``None``."""
-        for id_ in self._writers.get(token, ()):
-            image = find_image(self._txn, id_, token, path)
+    def get_path(self, table: Table, owner: bytes, path: bytes) -> bytes | None:
+        """Return the value that a path had after the operation, or ``None``."""
+        for id_ in self._writers.get(owner, ()):
+            image = super().get_path(Table.IMAGES, _image_owner(id_, owner), path)
             if image is not None:
-                return image.staged
-        return local_store.get_path(self._txn, Table.STAGING, token, path)
+                return _staged_of(image)
+        return super().get_path(table, owner, path)
 
-    def scan(self, token: bytes, *, start: bytes = b"", prefix: bytes = b"") -> Iterator[Record]:
-        """Yield (path, staged record) under `prefix` from `start` on, in path order."""
+    def scan_paths(
+        self, table: Table, owner: bytes, *, start: bytes = b"", prefix: bytes = b""
+    ) -> Iterator[Record]:
+        """Yield the records as of the end of the operation; see `ReadTransaction.scan_paths`."""
         within = {"start": start, "prefix": prefix}
-        present = local_store.scan_paths(self._txn, Table.STAGING, token, **within)
-        ids = self._writers.get(token)
+        present = super().scan_paths(table, owner, **within)
+        ids = self._writers.get(owner)
         if not ids:
             return present
         # There may be thousands of layers. Of equal paths, that of the first layer comes first.
-        images = [iter_images(self._txn, id_, token, **within) for id_ in ids]
+        images = [iter_images(self, id_, owner, **within) for id_ in ids]
         merged = merge(*images, present, key=itemgetter(0))
         return _existing(next(group) for _, group in groupby(merged, key=itemgetter(0)))
 

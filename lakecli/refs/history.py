@@ -264,27 +264,20 @@ def _connect(columns: list[CommitId], column: int, parents: list[CommitId]) -> I
     if first in columns:
         keep, end = sorted((column, columns.index(first)))
         columns[keep] = first
-        yield from _join(columns, keep, end)
+        width = len(columns)
+        del columns[end]
+        yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))
+        yield from _cross(width - 1, end - 1, keep)
     else:
         columns[column] = first
 
 
-def _join(columns: list[CommitId], keep: int, end: int) -> Iterator[str]:
-    """Draw the lines that join the column `end` to the column `keep` on its left."""
-    width = len(columns)
-    del columns[end]
-    yield _row(end, {2 * end - 1: "/"} | _moving_left(end + 1, width))
-    yield from _cross(width - 1, end - 1, keep) if end - 1 > keep else ()
-
-
 def _cross(width: int, start: int, end: int) -> Iterator[str]:
     """Draw the lines that connect one column to another; no column shifts."""
-    while start < end:
-        yield _row(width, {2 * start + 1: "\\"})
-        start += 1
-    while start > end:
-        yield _row(width, {2 * start - 1: "/"})
-        start -= 1
+    for column in range(start, end):
+        yield _row(width, {2 * column + 1: "\\"})
+    for column in range(start, end, -1):
+        yield _row(width, {2 * column - 1: "/"})
 
 
 def _moving_left(start: int, end: int) -> dict[int, str]:

@@ -54,13 +54,18 @@ _PROPERTIES: Final = {"type": b"commits", "entity": b"commit", "writer": b"lakec
 
 
 class DamagedPack(IntegrityError):
-    """A commit pack that cannot be read, or whose bytes do not match its name."""
+    """A commit pack that cannot be read, or whose bytes do not match its name.
+
+    Attributes:
+        bad: the pack itself, as an invalid record; see `Pack.bad`.
+    """
 
     def __init__(self, pack_id: PackId, what: str) -> None:
-        self.id = pack_id
+        key = layout.pack_key(pack_id)
         repair = "`fsck REPOSITORY --repair`; or restore the object from a backup"
         hint = f"write it again from a clone that has its commits: {repair}"
-        super().__init__(f"damaged commit pack {layout.pack_key(pack_id)}: {what}", hint=hint)
+        super().__init__(f"damaged commit pack {key}: {what}", hint=hint)
+        self.bad = (InvalidRecord("pack", pack_id, key, self.message),)
 
 
 class PackInfo(NamedTuple):
@@ -124,50 +129,22 @@ def read_new_packs(
     *,
     also: Collection[PackId] = (),
     all_packs: bool = False,
-) -> Iterator[Pack | InvalidRecord]:
+) -> Iterator[Pack | DamagedPack]:
     """Yield packs not in `known`, largest first; skip packs that an already yielded pack replaces.
 
-    For a damaged pack, an `InvalidRecord` is yielded. A pack that was deleted between listing and
-    reading was replaced by another pack, so the packs are then listed again.
+    For a damaged pack, the error is yielded. A pack that was deleted between listing and reading
+    was replaced by another pack, so the packs are then listed again.
 
     Args:
         also: IDs of packs that the moves of refs name. These packs are read even if a stale listing
             lacks them, and skipped if another pack replaced them.
         all_packs: yield replaced packs, too: a pack only claims which packs it replaces.
     """
-    return map(_reported, _read_listed(store, set(known), also=also, all_packs=all_packs))
-
-
-def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | InvalidRecord]:
-    """Yield packs by ID; skip deleted packs, and packs that an already yielded pack replaces.
-
-    For a damaged pack, an `InvalidRecord` is yielded.
-    """
-    return (_reported(pack) for _, pack in _read_each(store, ids, set()) if pack is not None)
-
-
-def read_all_packs(store: ObjectStore) -> Iterator[Pack | DamagedPack]:
-    """Yield all packs, including replaced ones; for a damaged pack, yield the error.
-
-    If a pack was deleted between listing and reading, the packs are listed again.
-    """
-    return _read_listed(store, set(), all_packs=True)
-
-
-def _reported(pack: Pack | DamagedPack) -> Pack | InvalidRecord:
-    if isinstance(pack, Pack):
-        return pack
-    return InvalidRecord("pack", pack.id, layout.pack_key(pack.id), pack.message)
-
-
-def _read_listed(
-    store: ObjectStore, done: set[PackId], *, also: Collection[PackId] = (), all_packs: bool = False
-) -> Iterator[Pack | DamagedPack]:
-    """Yield the packs in the bucket that are not in `done`; see `read_new_packs`."""
+    done = set(known)
     listed = True
     while listed:
         listed = False
-        packs = list(list_packs(store))
+        packs = list_packs(store)
         if not all_packs:  # the large ones first, since they replace others
             packs.sort(key=attrgetter("size", "id"), reverse=True)
         late = sorted(set(also).difference(info.id for info in packs))
@@ -177,6 +154,14 @@ def _read_listed(
                 listed |= pack_id not in late
             else:
                 yield pack
+
+
+def read_named_packs(store: ObjectStore, ids: Iterable[PackId]) -> Iterator[Pack | DamagedPack]:
+    """Yield packs by ID; skip deleted packs, and packs that an already yielded pack replaces.
+
+    For a damaged pack, the error is yielded.
+    """
+    return (pack for _, pack in _read_each(store, ids, set()) if pack is not None)
 
 
 def _read_each(

@@ -304,7 +304,7 @@ class Run(NamedTuple):
         offsets: where each block begins in `data`.
         sizes: size in bytes of each block, its trailer included.
         separators: a key for each block, as in `SSTable.separators`.
-        ends: for each block, the number of records from the start of the run to the block's end.
+        starts: the position of the first record of each block, and then the number of records.
         keys: user keys of all records, ascending.
         values: the values of the keys, in the same order.
     """
@@ -313,26 +313,19 @@ class Run(NamedTuple):
     offsets: list[int]
     sizes: list[int]
     separators: list[bytes]
-    ends: list[int]
+    starts: list[int]
     keys: list[bytes]
     values: list[bytes]
 
-    def start_of(self, number: int) -> int:
-        """Return the position of the first record of block `number`.
-
-        For the number after the last block, return the number of records.
-        """
-        return self.ends[number - 1] if number else 0
-
     def block_of(self, position: int) -> int:
         """Return the number of the block that contains the record at a position."""
-        return bisect_right(self.ends, position)
+        return bisect_right(self.starts, position) - 1
 
     def copied(self, first: int, last: int) -> "CopiedBlocks":
         """Return the blocks from `first` to before `last`, for copying into another table."""
-        start, stop = self.start_of(first), self.start_of(last)
+        start, stop = self.starts[first], self.starts[last]
         keys, values = self.keys[start:stop], self.values[start:stop]
-        ends = zip(self.separators[first:last], self.ends[first:last], strict=True)
+        ends = zip(self.separators[first:last], self.starts[first + 1 : last + 1], strict=True)
         separators = [index_key(key, self.keys[end - 1]) for key, end in ends]
         totals = len(keys), sum(map(len, keys)), sum(map(len, values))
         sizes, stored = self.sizes[first:last], self.stored(first, last)
@@ -345,16 +338,6 @@ class Run(NamedTuple):
         if stop - start == sum(self.sizes[first:last]):
             return [self.data[start:stop]]
         return [self.data[at : at + size] for at, size in pieces]
-
-    def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`.
-
-        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
-        """
-        end = self.ends[number]
-        stored = bytes(self.stored(number, number + 1)[0])
-        last_key = self.keys[end - 1] if end else b""  # a block may be empty
-        return is_cut(stored, end - self.start_of(number), last_key)
 
 
 class CopiedBlocks(NamedTuple):
@@ -378,26 +361,30 @@ class CopiedBlocks(NamedTuple):
     sizes: Sequence[int]
     stored: Sequence[bytes | memoryview]
 
+    def end_at_cut(self, count: int) -> bool:
+        """Return whether the cut rule would end a block after the last of these records.
 
-def blocks_between(ends: Sequence[int], start: int, stop: int) -> tuple[int, int]:
+        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
+
+        Args:
+            count: the number of records of the last block.
+        """
+        restarts = -(-count // file_format.RESTART_INTERVAL)
+        stored = bytes(self.stored[-1][-self.sizes[-1] :])
+        size = payload_size(stored) - 4 * restarts - 4
+        return size >= file_format.BLOCK_SIZE_MIN and (
+            size >= file_format.BLOCK_SIZE_MAX
+            or crc32c(self.keys[-1]) & file_format.BLOCK_CUT_MASK == 0
+        )
+
+
+def blocks_between(starts: Sequence[int], start: int, stop: int) -> tuple[int, int]:
     """Return the numbers of the first block between two positions, and of the block after the last.
 
     A block is between the positions if all of its records are.
 
     Args:
-        ends: the position after the last record of each block.
+        starts: the position of the first record of each block, and then the number of records.
     """
-    first = bisect_left(ends, start) + 1 if start else 0
-    return first, max(first, bisect_right(ends, stop))
-
-
-def is_cut(stored: bytes, count: int, last_key: bytes) -> bool:
-    """Return whether the cut rule ends a stored block of `count` records after `last_key`.
-
-    The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
-    """
-    restarts = -(-count // file_format.RESTART_INTERVAL)
-    size = payload_size(stored) - 4 * restarts - 4
-    return size >= file_format.BLOCK_SIZE_MIN and (
-        size >= file_format.BLOCK_SIZE_MAX or crc32c(last_key) & file_format.BLOCK_CUT_MASK == 0
-    )
+    first = bisect_left(starts, start)
+    return first, max(first, bisect_right(starts, stop) - 1)

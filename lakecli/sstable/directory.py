@@ -123,7 +123,11 @@ Handle = tuple[int, int]
 class Directory:
     """The end of a file: its properties, and the top of its index.
 
+    Args:
+        source: the file; the caller closes it.
+
     Attributes:
+        source: the file from which blocks are read.
         tail: the file, with its end in memory.
         name: the name of the file, for error messages.
         size: size of the file in bytes.
@@ -141,6 +145,7 @@ class Directory:
     """
 
     def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
+        self.source = source
         self.tail = tail = Tail(source, tail_size)
         self.name = source.name
         self.size = tail.size

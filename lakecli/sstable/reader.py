@@ -14,7 +14,6 @@ from lakecli import native
 from lakecli.proto.varint import Malformed
 from lakecli.sstable.block import RUN_SIZE, Run, decode_records, find_value, payload_of, verify
 from lakecli.sstable.directory import (
-    TAIL_SIZE,
     BytesSource,
     Directory,
     Handle,
@@ -59,17 +58,7 @@ class KeyLookup(Directory):
     """An open table for looking up single keys.
 
     Safe to share between threads if its source is.
-
-    Args:
-        source: the file; the caller closes it.
-
-    Attributes:
-        source: the file from which blocks are read.
     """
-
-    def __init__(self, source: Source, *, tail_size: int = TAIL_SIZE) -> None:
-        super().__init__(source, tail_size=tail_size)
-        self.source = source
 
     def shrink(self) -> Self:
         """Drop the properties and `tail`, which are needed only at first; return the table."""
@@ -244,7 +233,7 @@ class SSTable(KeyLookup):
     def _check_bounds(self, number: int, keys: Sequence[bytes]) -> None:
         """Check that the keys of a block are within the bounds that the index gives the block."""
         if not keys:
-            if self.count:
+            if self.count or self.block_count > 1:
                 raise self._corrupt(number, "a block without records")
         elif keys[-1] > self.separators[number] or (
             number and keys[0] <= self.separators[number - 1]
@@ -281,16 +270,16 @@ class SSTable(KeyLookup):
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]
         data = self._read(base, offsets[-1] + sizes[-1])
-        ends: list[int] = []
+        starts = [0]
         keys: list[bytes] = []
         values: list[bytes] = []
         for number, at, size in zip(range(start, stop), offsets, sizes, strict=True):
             block = self._decoded(number, data[at : at + size])
             keys += block.keys
             values += block.values
-            ends.append(len(keys))
+            starts.append(len(keys))
         separators = self.separators[start:stop]
-        return Run(memoryview(data), offsets, sizes, separators, ends, keys, values)
+        return Run(memoryview(data), offsets, sizes, separators, starts, keys, values)
 
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self.offsets[number], what)

@@ -56,20 +56,8 @@ class StoredRun(Protocol):
         """Values of all records, in the order of `keys`."""
 
     @property
-    def ends(self) -> Sequence[int]:
-        """For each block, the position after its last record."""
-
-    def start_of(self, number: int) -> int:
-        """Return the position of the first record of block `number`.
-
-        For the number after the last block, return the number of records.
-        """
-
-    def ends_at_cut(self, number: int) -> bool:
-        """Return whether the cut rule would end a block after the last record of block `number`.
-
-        The cut rule decides where lakecli ends blocks; see `lakecli.sstable.format`.
-        """
+    def starts(self) -> Sequence[int]:
+        """The position of the first record of each block, and then the number of records."""
 
     def copied(self, first: int, last: int) -> block.CopiedBlocks | None:
         """Return the blocks from `first` to before `last`; ``None`` if they cannot be copied."""
@@ -107,11 +95,11 @@ class TableWriter:
         self._last_key = b""
         self._blocks: list[bytes | memoryview] = []
         self._block_count = 0
-        self._data_size = 0
         self._key_size = 0
         self._value_size = 0
         self._index = IndexWriter()
-        self._unindexed: tuple[int, int] | None = None
+        self._unindexed = 0
+        """Size of the last finished block: its key in the index depends on the key after it."""
 
     def add_many(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Add records in ascending order of their keys.
@@ -131,9 +119,7 @@ class TableWriter:
             self._values += values
             self._end_blocks()
 
-    def copy_run(
-        self, run: StoredRun, start: int = 0, stop: int | None = None
-    ) -> tuple[int, int, int] | None:
+    def copy_run(self, run: StoredRun, start: int, stop: int) -> tuple[int, int, int] | None:
         """Add records of another table that lakecli wrote, copying whole blocks as they are stored.
 
         The bytes of the file must still depend on the records alone. So two groups of records are
@@ -145,25 +131,24 @@ class TableWriter:
             other table, and of the block after the last copied one in the other table. ``None`` if
             no block was copied.
         """
-        keys, values = run.keys, run.values
-        if stop is None:
-            stop = len(keys)
-        first, last = block.blocks_between(run.ends, start, stop)
+        keys, values, starts = run.keys, run.values, run.starts
+        first, last = block.blocks_between(starts, start, stop)
         while first < last:
-            at = run.start_of(first)
+            at = starts[first]
             self.add_many(keys[start:at], values[start:at])
             start = at
             if not self._keys:  # the next record starts a block
                 break
             first += 1
-        if first < last and not run.ends_at_cut(last - 1):
-            last -= 1
         blocks = run.copied(first, last) if first < last else None
+        if blocks is not None and not blocks.end_at_cut(starts[last] - starts[last - 1]):
+            last -= 1
+            blocks = run.copied(first, last) if first < last else None
         copied = None
         if blocks is not None:
             copied = self._block_count, first, last
             self._copy_blocks(blocks)
-            start = run.start_of(last)
+            start = starts[last]
         self.add_many(keys[start:stop], values[start:stop])
         return copied
 
@@ -173,32 +158,33 @@ class TableWriter:
         self.count += blocks.record_count - len(blocks.keys)
         if self._unindexed:
             self._index_last(blocks.keys[0])
-        # The separator of the last block depends on the key after it, which is not known yet.
-        *sizes, size = blocks.sizes
-        offset = self._index.add_many(blocks.separators[:-1], self._data_size, sizes)
+        *sizes, self._unindexed = blocks.sizes
+        for key, size in zip(blocks.separators[:-1], sizes, strict=True):
+            self._index.add(key, size)
         self._blocks += blocks.stored
         self._block_count += len(blocks.sizes)
-        self._unindexed = (offset, size - file_format.BLOCK_TRAILER_SIZE)
         self._last_key = blocks.keys[-1]
-        self._data_size = offset + size
         self._key_size += blocks.key_size + file_format.KEY_TRAILER_SIZE * blocks.record_count
         self._value_size += blocks.value_size
 
     def finish(self) -> bytes:
         """Return the whole file. The writer must not be used afterwards."""
         waiting_size = len(self._waiting.payload) if self._keys else 4
-        estimate = self._data_size + waiting_size + self._index.size_estimate
+        estimate = self._index.data_size + self._unindexed + waiting_size
+        estimate += self._index.partitions[-1].size_estimate
         if self._keys:
             self._end_block(self.max_key)
-        if self._unindexed:
+        if self._blocks:
             self._index_last(None)
-        if not self._blocks:
+        else:
             self._end_block(b"")
-        index, top_handle, sizes = self._index.finish(self._data_size)
+            self._index.add(file_format.EMPTY_TABLE_TRAILER, self._unindexed)
+        data_size = self._index.data_size
+        index, top_handle, sizes = self._index.finish()
         counts = {"count": b"%d" % self.count, "estimated_size_bytes": b"%d" % estimate}
         computed = {**counts, "max_key": self.max_key, "min_key": self.min_key}
         numbers = {
-            file_format.DATA_SIZE: self._data_size,
+            file_format.DATA_SIZE: data_size,
             file_format.NUM_DATA_BLOCKS: self._block_count,
             file_format.NUM_ENTRIES: self.count,
             "rocksdb.raw.key.size": self._key_size,
@@ -207,7 +193,7 @@ class TableWriter:
         }
         payload = encode_properties(self._properties | computed, numbers)
         properties = block.seal(payload, compress=False)
-        offset = self._data_size + len(index)
+        offset = data_size + len(index)
         handle = encode_handle(offset, len(payload))
         payload = block.encode_pairs([(file_format.PROPERTIES_BLOCK, handle)])
         metaindex = block.seal(payload, compress=False)
@@ -248,18 +234,15 @@ class TableWriter:
         if len(payload) > file_format.MAX_BLOCK_SIZE:
             raise ValueError(f"a record of {len(payload)} bytes is more than a block can hold")
         stored = block.seal(payload, compress=True)
-        # The block is added to the index once the key after it is known.
-        self._unindexed = (self._data_size, len(stored) - file_format.BLOCK_TRAILER_SIZE)
+        self._unindexed = len(stored)
         self._last_key = last
         self._blocks.append(stored)
         self._block_count += 1
-        self._data_size += len(stored)
 
     def _index_last(self, following: bytes | None) -> None:
         """Add the last finished block to the index; `following` is the next key, if any."""
-        assert self._unindexed is not None
-        self._index.add(separator(self._last_key, following), *self._unindexed)
-        self._unindexed = None
+        self._index.add(separator(self._last_key, following), self._unindexed)
+        self._unindexed = 0
 
 
 def separator(last: bytes, following: bytes | None) -> bytes:
@@ -343,66 +326,51 @@ class _Level:
 
 
 class IndexWriter:
-    """Collects the handles of data blocks, and encodes them as an index with one or two levels."""
+    """Collects the handles of data blocks, and encodes them as an index with one or two levels.
+
+    Attributes:
+        data_size: total size of the added blocks in bytes, their trailers included.
+        partitions: the parts of the index; blocks are added to the last one.
+    """
 
     def __init__(self) -> None:
-        self._level = _Level()
-        self._full: list[_Level] = []
+        self.data_size = 0
+        self.partitions = [_Level()]
 
-    @property
-    def size_estimate(self) -> int:
-        """Size in bytes of the partition to which entries are added, as lakeFS estimates it."""
-        return self._level.size_estimate
+    def add(self, key: bytes, size: int) -> None:
+        """Add the next data block with its separator as the key; `size` includes the trailer."""
+        if self.partitions[-1].is_full(key):
+            self.partitions.append(_Level())
+        self.partitions[-1].add(key, self.data_size, size - file_format.BLOCK_TRAILER_SIZE)
+        self.data_size += size
 
-    def add(self, key: bytes, offset: int, size: int) -> None:
-        """Add a data block with its separator as the key; the caller adds blocks in order."""
-        if self._level.is_full(key):
-            self._full.append(self._level)
-            self._level = _Level()
-        self._level.add(key, offset, size)
-
-    def add_many(self, keys: Sequence[bytes], offset: int, sizes: Sequence[int]) -> int:
-        """Add consecutive data blocks; the first block begins at `offset`.
-
-        Args:
-            sizes: sizes of the blocks in bytes, their trailers included.
-
-        Returns:
-            The offset after the last block.
-        """
-        for key, size in zip(keys, sizes, strict=True):
-            self.add(key, offset, size - file_format.BLOCK_TRAILER_SIZE)
-            offset += size
-        return offset
-
-    def finish(self, offset: int) -> tuple[bytes, bytes, dict[str, int]]:
+    def finish(self) -> tuple[bytes, bytes, dict[str, int]]:
         """Encode the index.
 
         Returns:
             The bytes of all its blocks, the encoded handle of the top block, and the table's
             properties that describe the index, by name.
         """
-        top = self._level
-        if not top.entries:
-            top.add(file_format.EMPTY_TABLE_TRAILER, 0, file_format.EMPTY_BLOCK_SIZE)
+        top, *others = self.partitions
         written: list[bytes] = []
-        size = file_format.BLOCK_TRAILER_SIZE
-        if self._full:
+        offset, size = self.data_size, file_format.BLOCK_TRAILER_SIZE
+        if others:
             top = _Level()
-            for level in (*self._full, self._level):
-                payload = level.payload()
-                written.append(block.seal(payload, compress=True))
-                top.add(level.last_key, offset, len(written[-1]) - file_format.BLOCK_TRAILER_SIZE)
-                offset += len(written[-1])
+            for partition in self.partitions:
+                payload = partition.payload()
+                stored = block.seal(payload, compress=True)
+                top.add(partition.last_key, offset, len(stored) - file_format.BLOCK_TRAILER_SIZE)
+                written.append(stored)
+                offset += len(stored)
                 size += len(payload)
         payload = top.payload()
-        written.append(block.seal(payload, compress=True))
-        handle = encode_handle(offset, len(written[-1]) - file_format.BLOCK_TRAILER_SIZE)
+        stored = block.seal(payload, compress=True)
         sizes = {"rocksdb.index.size": size + len(payload)}
-        if self._full:
-            sizes[file_format.INDEX_PARTITIONS] = len(top.entries)
+        if others:
+            sizes[file_format.INDEX_PARTITIONS] = len(self.partitions)
             sizes["rocksdb.top-level.index.size"] = len(payload)
-        return b"".join(written), handle, sizes
+        handle = encode_handle(offset, len(stored) - file_format.BLOCK_TRAILER_SIZE)
+        return b"".join((*written, stored)), handle, sizes
 
 
 _FIXED = {

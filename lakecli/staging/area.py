@@ -8,7 +8,6 @@ from itertools import chain, zip_longest
 from typing import Final, NewType
 
 from lakecli.base.model import Branch, StagingToken
-from lakecli.kv import local_store
 from lakecli.kv.local_store import ReadTransaction, Record, Table, WriteTransaction, put_over
 
 ClaimedValue = NewType("ClaimedValue", bytes)
@@ -21,21 +20,19 @@ TOMBSTONE: Final = ClaimedValue(b"")
 
 def get(txn: ReadTransaction, token: StagingToken, path: bytes) -> bytes | None:
     """Return the record staged at a path (`TOMBSTONE` for a deletion), or ``None``."""
-    if txn.past is not None:
-        return txn.past.get(token, path)
-    return local_store.get_path(txn, Table.STAGING, token, path)
+    return txn.get_path(Table.STAGING, token, path)
 
 
 def put_many(
     txn: WriteTransaction, token: StagingToken, items: Iterable[tuple[bytes, ClaimedValue]]
 ) -> None:
     """Stage records: pairs of a path and its claimed value or `TOMBSTONE`, in path order."""
-    local_store.put_paths(txn, Table.STAGING, token, items)
+    txn.put_paths(Table.STAGING, token, items)
 
 
 def remove(txn: WriteTransaction, token: StagingToken, path: bytes) -> bool:
     """Delete the record staged at a path; return whether it existed."""
-    return local_store.delete_path(txn, Table.STAGING, token, path)
+    return txn.delete_path(Table.STAGING, token, path)
 
 
 def scan(
@@ -47,15 +44,11 @@ def scan(
         start: yield no path before this one.
         prefix: yield only paths that begin with this prefix.
     """
-    if txn.past is not None:
-        return txn.past.scan(token, start=start, prefix=prefix)
-    return local_store.scan_paths(txn, Table.STAGING, token, start=start, prefix=prefix)
+    return txn.scan_paths(Table.STAGING, token, start=start, prefix=prefix)
 
 
 def is_empty(txn: ReadTransaction, token: StagingToken) -> bool:
     """Return whether nothing is staged under a token."""
-    if txn.past is not None:
-        return next(txn.past.scan(token), None) is None
     return not txn.has_owned(Table.STAGING, token)
 
 
@@ -72,7 +65,7 @@ def drop(txn: WriteTransaction, token: StagingToken, *, limit: int | None = None
 
     A number below `limit` means that no records are left.
     """
-    return local_store.drop_paths(txn, Table.STAGING, token, limit=limit)
+    return txn.drop_paths(Table.STAGING, token, limit=limit)
 
 
 def scan_newest(

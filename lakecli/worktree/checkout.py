@@ -219,9 +219,8 @@ class _Bringing:
         """Yield (path, encoded entry or ``None``) of files that may change, in path order."""
         worktree = self._worktree
         tree = self._target.metarange_id
-        prefix = len(worktree.link.prefix)
         streams = [
-            ((change.path[prefix:], change.right) for change in worktree.differences(before, tree))
+            ((change.path, change.right) for change in worktree.differences(before, tree))
             for before in self._trees
         ]
         streams.append((path, worktree.find(tree, path)) for path in self._more)
@@ -461,7 +460,6 @@ def _wanted(
     worktree: Worktree, path: bytes, tree: MetarangeId, changes: dict[bytes, LocalChange]
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Yield (path, encoded entry or ``None``) of files to change at or below a path."""
-    prefix = len(worktree.link.prefix)
     for each, change in changes.items():
         value = worktree.find(tree, each) if _is_at(path, each) else None
         if value is not None and not worktree.equals(each, change, value):
@@ -471,9 +469,8 @@ def _wanted(
         if value is not None and each not in changes:
             yield each, value
     for difference in worktree.differences(worktree.base_tree, tree):
-        each = difference.path[prefix:]
-        if _is_at(path, each) and each not in changes:
-            yield each, difference.right
+        if _is_at(path, difference.path) and difference.path not in changes:
+            yield difference.path, difference.right
 
 
 def _is_at(path: bytes, each: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from lakecli.base.model import ChangeType, Commit
@@ -266,9 +266,7 @@ class _Committing:
         lost = self._changed_there(view)
         if lost and not options.ours:
             hint = f"bring what others changed: `local pull`; {checkout.RESOLVE}"
-            raise _conflict(
-                self._relative(lost), f"changed both in {root} and on {self._branch}", hint
-            )
+            raise _conflict(lost, f"changed both in {root} and on {self._branch}", hint)
         values = {**self._values, **dict.fromkeys(self._replaced)}
         changes = {
             path: value for path, value in sorted(values.items()) if path not in self._same_there
@@ -277,20 +275,15 @@ class _Committing:
         if staged:
             what = f"staged on {self._branch} too, with another change"
             hint = "see what is staged, and commit or reset it first: `status REPOSITORY`"
-            raise _conflict(self._relative(staged), what, hint)
+            raise _conflict(staged, what, hint)
         tree = apply(self._repository.trees, view.commit.metarange_id, changes.items())
         if tree == head.metarange_id:
             raise NothingToDo(f"{self._branch} has the changes of {self._worktree.root} already")
         unstage_equal(self._repository, self._branch, tree)
         return Draft(tree, [head], options.message, options.committer, options.metadata)
 
-    def _relative(self, paths: Iterable[bytes]) -> list[bytes]:
-        """Return paths of the repository relative to the directory."""
-        prefix = len(self._worktree.link.prefix)
-        return [path[prefix:] for path in paths]
-
     def _changed_there(self, view: View) -> list[bytes]:
-        """Return paths of the branch that conflict with the commit, since others have changed them.
+        """Return the paths, relative to the directory, at which others changed the branch too.
 
         At these paths the contents on the branch differ from both the base and the directory. A new
         path on the branch conflicts, too, if a file of the directory is in its way. If the contents
@@ -302,19 +295,19 @@ class _Committing:
         self._same_there.clear()
         self._replaced.clear()
         for change in worktree.differences(worktree.base_tree, view.commit.metarange_id):
-            if change.path not in self._values:
-                (relative,) = self._relative([change.path])
-                if change.right is not None and self._files.of(relative):
+            path = worktree.link.prefix + change.path
+            if path not in self._values:
+                if change.right is not None and self._files.of(change.path):
                     lost.append(change.path)
-                    self._replaced.add(change.path)
-            elif _has_same_contents(self._values[change.path], change.right):
-                self._same_there.add(change.path)
+                    self._replaced.add(path)
+            elif _has_same_contents(self._values[path], change.right):
+                self._same_there.add(path)
             else:
                 lost.append(change.path)
         return lost
 
     def _staged(self, view: View) -> Iterator[bytes]:
-        """Yield the paths to commit at which others have staged a different change."""
+        """Yield the relative paths to commit at which others have staged a different change."""
         prefix = self._worktree.link.prefix
         branch = view_of_branch(self._repository, view.txn, self._branch)
         changes = self._values
@@ -322,7 +315,7 @@ class _Committing:
             if path not in changes or is_same(staged or None, changes[path]):
                 continue
             if not is_same(staged or None, view.find_committed(path)):
-                yield path
+                yield path[len(prefix) :]
 
 
 def _has_same_contents(left: bytes | None, right: bytes | None) -> bool:

@@ -122,12 +122,11 @@ class TrackedDirectory:
         state = FileState(*STATE.unpack_from(self.records, start))
         return TrackedFile(state, bytes(self.records[start + STATE.size : start + RECORD_SIZE]))
 
-    def find(self, name: bytes) -> int | None:
-        """Return the index of a file in `names`, or ``None``."""
+    def find(self, name: bytes) -> TrackedFile | None:
+        """Return the tracked file with a name, or ``None``."""
         position = bisect_left(self.names, name)
-        if position < len(self.names) and self.names[position] == name:
-            return position
-        return None
+        is_tracked = position < len(self.names) and self.names[position] == name
+        return self.at(position) if is_tracked else None
 
 
 class Index:
@@ -151,12 +150,9 @@ class Index:
         """Return the tracked file at a path, or ``None``."""
         if self._edits:
             self.settle()
-        if not self.blocks:
-            return None
         directory, _, name = path.rpartition(b"/")
         block = self.blocks.get(directory)
-        position = None if block is None else block.find(name)
-        return None if block is None or position is None else block.at(position)
+        return None if block is None else block.find(name)
 
     def put(self, path: bytes, state: FileState, digest: bytes) -> None:
         """Record the state and the digest of a tracked file."""

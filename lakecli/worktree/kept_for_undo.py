@@ -332,10 +332,8 @@ def _resolved(operation: Operation, paths: set[bytes]) -> set[bytes]:
 def is_unfinished(repository: Repository, operation: Operation) -> bool:
     """Return whether some files that an undone operation had kept are not yet written back."""
     with repository.lake.kv.read() as txn:
-        return any(
-            next(area.scan(txn, StagingToken(staged.token)), None) is not None
-            for staged in operation.staging
-        )
+        tokens = (StagingToken(staged.token) for staged in operation.staging)
+        return not all(area.is_empty(txn, token) for token in tokens)
 
 
 def overwrite_again(

@@ -181,10 +181,11 @@ def _parse(data: bytes) -> Link:
     )
 
 
-_LINE: Final = re.compile(r"(?:([a-z_]+):|  -)(?: (.+))?")
 _ENTRY: Final = re.compile(r"^(\w+):", re.MULTILINE)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/](?:[\w./:@~^=+-]*[\w./@~^=+-])?")
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\["\\nrtbf]|\\u(?:00|20|f[ef])[0-9a-f]{2})*"')
+_QUOTED: Final = r'"(?:[^"\\]|\\["\\nrtbf]|\\u(?:00|20|f[ef])[0-9a-f]{2})*"'
+_SCALAR: Final = rf"(\[\])|({_QUOTED})|({_PLAIN.pattern})"
+_LINE: Final = re.compile(rf"(?:([a-z_]+):|  -)(?: (?:{_SCALAR}))?")
 _UNPRINTED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON leaves unescaped and YAML does not print."""
 
@@ -205,22 +206,17 @@ def _load(text: str) -> dict[str, Any]:
     items: list[str] | None = None
     for line in text.removesuffix("\n").split("\n"):
         match = _LINE.fullmatch(line)
-        name, value = match.groups() if match else (None, None)
-        if value == "[]":
-            scalar: Any = []
-        elif value and _QUOTED.fullmatch(value):
-            scalar = json.loads(value)
-        elif value is None or _PLAIN.fullmatch(value):
-            scalar = value
-        else:
+        if match is None:
             return parse_yaml(text, max_size=MAX_SIZE)
+        name, empty, quoted, plain = match.groups()
+        scalar = json.loads(quoted) if quoted else plain
         if name:
-            items = [] if scalar is None else None
-            found[name] = items if scalar is None else scalar
-        elif name is None and items is not None and isinstance(scalar, str):
-            items.append(scalar)
-        else:
+            items = [] if scalar is None and not empty else None
+            found[name] = scalar if items is None else items
+        elif items is None or scalar is None:
             return parse_yaml(text, max_size=MAX_SIZE)
+        else:
+            items.append(scalar)
     return {name: value or "" for name, value in found.items()}
 
 

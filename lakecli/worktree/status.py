@@ -91,10 +91,8 @@ def _entry_of(worktree: Worktree, path: bytes) -> bytes | None:
 
 def _ref_changes(worktree: Worktree, base: MetarangeId, head: MetarangeId) -> Iterator[Difference]:
     """Yield how a tree differs from the base, and its left-out paths that can be files now."""
-    prefix = len(worktree.link.prefix)
     if head != base:
-        for each in worktree.differences(base, head):
-            yield each._replace(path=each.path[prefix:])
+        yield from worktree.differences(base, head)
     for path in worktree.free:
         value = worktree.find(head, path)
         if value is not None:

@@ -189,11 +189,10 @@ class Worktree:
                 return
         index = self.index
         for change in self.differences(self.base_tree, head.metarange_id):
-            relative = change.path[len(self.link.prefix) :]
             if change.right is None:
-                index.drop(relative)
+                index.drop(change.path)
             else:
-                index.put(relative, *self.unseen(change.right))
+                index.put(change.path, *self.unseen(change.right))
         self.link = self.link._replace(at_head=head.id)
         index.key = self._key(head.metarange_id)
 
@@ -202,6 +201,8 @@ class Worktree:
     def differences(self, left: MetarangeId, right: MetarangeId) -> Iterator[Difference]:
         """Yield the differences of two trees at paths of the directory, in path order.
 
+        Their paths are relative to the directory.
+
         New and changed paths of the right tree are added to `own` if their names are reserved, and
         to `nameless` if no file can have the name; they are not yielded.
         """
@@ -209,7 +210,7 @@ class Worktree:
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
             if self.takes(relative):
-                yield change
+                yield Difference(change.type, relative, change.left, change.right)
             elif change.right is not None and is_own(relative):
                 self.own.add(relative)
             elif change.right is not None and not is_possible(relative):

@@ -101,24 +101,24 @@ class Writer:
     def remove(self, path: bytes, expected: Expected | FileState) -> None:
         """Remove a file, and the directories that it leaves empty."""
         self._dropped.append(path)
-        if expected is not Expected.ABSENT:
-            try:
-                status = os.lstat(os.path.join(self._root, path))
-            except (FileNotFoundError, NotADirectoryError):
-                status = None
-            if status is not None:
-                if not self._is_expected(path, status, expected):
-                    self.report.kept.append(path)
-                    return
-                with self._open() as destination:
-                    destination.delete(path)
-                self._touched.add(path.rpartition(b"/")[0])
-                self.report.removed += 1
+        if expected is Expected.ABSENT:
+            return
+        try:
+            status = os.lstat(os.path.join(self._root, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if not self._is_expected(path, status, expected):
+            self.report.kept.append(path)
+            return
+        with self._open() as destination:
+            destination.delete(path)
+        self._touched.add(path.rpartition(b"/")[0])
+        self.report.removed += 1
 
     # -- writing -----------------------------------------------------------------------------
 
     def add(self, wanted: WantedFile) -> None:
-        """Add a file to write; it is written by the next `flush` or earlier."""
+        """Add a file to write; `finish` writes it if it was not written before."""
         self._added.append(wanted)
         if len(self._added) >= AT_ONCE:
             self._describe()
@@ -142,12 +142,8 @@ class Writer:
                 if len(self._waiting) >= CHUNK or self._size >= CHUNK_BYTES:
                     self._write()
 
-    def flush(self) -> None:
-        """Fetch all added files, make them durable, and then move them to their final names."""
-        self._describe()
-        self._write()
-
     def _write(self) -> None:
+        """Fetch the waiting files, make them durable, and then move them to their final names."""
         waiting, self._waiting = self._waiting, []
         size, self._size = self._size, 0
         if waiting:
@@ -168,7 +164,8 @@ class Writer:
 
     def finish(self) -> WriteReport:
         """Write the remaining files, record all files in the index, and return the report."""
-        self.flush()
+        self._describe()
+        self._write()
         if not self.report.failures:
             self._clear()
         # Only now, because each lookup in a changed index sorts the index again.

@@ -80,7 +80,7 @@ def build(trees: TreeStore, ranges: int) -> MetarangeId:
             keys=[_moved(key, copy) for key in run.keys],
         )
         writer = TableWriter(properties=_PROPERTIES)
-        writer.copy_run(moved)
+        writer.copy_run(moved, 0, len(moved.keys))
         body = writer.finish()
         name = RangeId(sha256(b"%d" % copy).hexdigest())
         batch.put_new(sstable_key(name), body)

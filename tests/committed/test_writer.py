@@ -55,7 +55,7 @@ def test_only_blocks_that_lakecli_cut_are_copied_as_they_are_stored(*, verbatim:
     tree = trees.metarange(build(trees, MODEL))
     (run, *_) = trees.table(tree.record(0)).runs()
     writer = TreeWriter(trees)
-    writer.add_run(run, 0, run.ends[1], verbatim=verbatim)
+    writer.add_run(run, 0, run.starts[2], verbatim=verbatim)
     assert writer._table is not None
     # Encoded blocks are bytes of their own; copied ones are views of the other table.
     assert isinstance(writer._table._blocks[0], memoryview) == verbatim

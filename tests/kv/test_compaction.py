@@ -17,7 +17,7 @@ from lakecli.errors import Refused, Unreachable
 from lakecli.kv import compaction
 from lakecli.kv.compaction import compact
 from lakecli.kv.lmdb_environment import DATA_FILE, rewritten
-from lakecli.kv.local_store import LocalStore, Table, drop_paths, put_paths
+from lakecli.kv.local_store import LocalStore, Table
 from lakecli.kv.sentinel import SENTINEL, Sentinel
 from tests.kv.test_processes import WORKER, go_on, started, wait_for
 from tests.support.tools import linux_only
@@ -35,9 +35,9 @@ def home(tmp_path: Path) -> Path:
         for owner in (b"0" * 16, b"1" * 16):
             with store.write() as txn:
                 rows = [(b"%08d" % number, bytes(200)) for number in range(ROWS)]
-                put_paths(txn, Table.IMAGES, owner, rows)
+                txn.put_paths(Table.IMAGES, owner, rows)
         with store.write() as txn:
-            drop_paths(txn, Table.IMAGES, b"0" * 16, limit=None)
+            txn.drop_paths(Table.IMAGES, b"0" * 16, limit=None)
             txn.put(Table.BRANCHES, b"main", b"old")
     return tmp_path
 

@@ -7,15 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakecli.kv import local_store
-from lakecli.kv.local_store import (
-    LocalStore,
-    Table,
-    delete_path,
-    drop_paths,
-    get_path,
-    put_paths,
-    scan_paths,
-)
+from lakecli.kv.local_store import LocalStore, Table
 from tests.support.stores import scratch
 
 if TYPE_CHECKING:
@@ -64,9 +56,9 @@ class TestAgainstADict:
     ) -> None:
         with scratch(store) as txn:
             for other in OTHERS:
-                put_paths(txn, Table.STAGING, other, [(b"aaaa", b"other")])
-            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
-            found = scan_paths(txn, Table.STAGING, OWNER, start=start, prefix=prefix)
+                txn.put_paths(Table.STAGING, other, [(b"aaaa", b"other")])
+            txn.put_paths(Table.STAGING, OWNER, sorted(tree.items()))
+            found = txn.scan_paths(Table.STAGING, OWNER, start=start, prefix=prefix)
             assert list(found) == under(tree, prefix=prefix, start=start)
 
     @given(
@@ -84,20 +76,20 @@ class TestAgainstADict:
         model = dict(tree)
         with scratch(store) as txn:
             for path, value in tree.items():
-                put_paths(txn, Table.STAGING, OWNER, [(path, value)])
+                txn.put_paths(Table.STAGING, OWNER, [(path, value)])
             for path in gone:
-                was = delete_path(txn, Table.STAGING, OWNER, path)
+                was = txn.delete_path(Table.STAGING, OWNER, path)
                 assert was == (model.pop(path, None) is not None)
             for path, value in changed.items():
-                put_paths(txn, Table.STAGING, OWNER, [(path, value)])
+                txn.put_paths(Table.STAGING, OWNER, [(path, value)])
                 model[path] = value
-            assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(model)
+            assert list(txn.scan_paths(Table.STAGING, OWNER)) == under(model)
             for path in tree | changed:
-                assert get_path(txn, Table.STAGING, OWNER, path) == model.get(path)
+                assert txn.get_path(Table.STAGING, OWNER, path) == model.get(path)
             assert (not txn.has_owned(Table.STAGING, OWNER)) == (not model)
             # Links go with what they led to.
             for path in list(model):
-                delete_path(txn, Table.STAGING, OWNER, path)
+                txn.delete_path(Table.STAGING, OWNER, path)
             assert list(txn.scan_keys(Table.STAGING)) == []
 
     @given(tree=trees, limit=st.integers(1, 6) | st.none())
@@ -106,20 +98,20 @@ class TestAgainstADict:
     ) -> None:
         with scratch(store) as txn:
             for other in OTHERS:
-                put_paths(txn, Table.STAGING, other, [(b"aaaaaaa", b"other")])
+                txn.put_paths(Table.STAGING, other, [(b"aaaaaaa", b"other")])
             rest = set(txn.scan_keys(Table.STAGING))
-            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
+            txn.put_paths(Table.STAGING, OWNER, sorted(tree.items()))
             keys = len(list(txn.scan_keys(Table.STAGING))) - len(rest)
             dropped = 0
             while limit is not None:
-                step = drop_paths(txn, Table.STAGING, OWNER, limit=limit)
+                step = txn.drop_paths(Table.STAGING, OWNER, limit=limit)
                 dropped += step
-                left = dict(scan_paths(txn, Table.STAGING, OWNER))
+                left = dict(txn.scan_paths(Table.STAGING, OWNER))
                 assert left.items() <= tree.items()
                 if step < limit:
                     break
             else:
-                dropped = drop_paths(txn, Table.STAGING, OWNER, limit=None)
+                dropped = txn.drop_paths(Table.STAGING, OWNER, limit=None)
             assert dropped == keys
             assert set(txn.scan_keys(Table.STAGING)) == rest
 
@@ -128,9 +120,9 @@ class TestAgainstADict:
         self, store: LocalStore, old: dict[bytes, bytes], new: dict[bytes, bytes]
     ) -> None:
         with scratch(store) as txn:
-            put_paths(txn, Table.STAGING, OWNER, sorted(old.items()))
-            put_paths(txn, Table.STAGING, OWNER, sorted(new.items()), overwrite=False)
-            assert dict(scan_paths(txn, Table.STAGING, OWNER)) == new | old
+            txn.put_paths(Table.STAGING, OWNER, sorted(old.items()))
+            txn.put_paths(Table.STAGING, OWNER, sorted(new.items()), overwrite=False)
+            assert dict(txn.scan_paths(Table.STAGING, OWNER)) == new | old
 
 
 class TestRealKeys:
@@ -139,14 +131,14 @@ class TestRealKeys:
         self, store: LocalStore, tree: dict[bytes, bytes], start: bytes
     ) -> None:
         with scratch(store) as txn:
-            put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
-            assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(tree)
-            found = scan_paths(txn, Table.STAGING, OWNER, start=start)
+            txn.put_paths(Table.STAGING, OWNER, sorted(tree.items()))
+            assert list(txn.scan_paths(Table.STAGING, OWNER)) == under(tree)
+            found = txn.scan_paths(Table.STAGING, OWNER, start=start)
             assert list(found) == under(tree, start=start)
-            found = scan_paths(txn, Table.STAGING, OWNER, prefix=start[:500])
+            found = txn.scan_paths(Table.STAGING, OWNER, prefix=start[:500])
             assert list(found) == under(tree, prefix=start[:500])
-            assert get_path(txn, Table.STAGING, OWNER, start) == tree.get(start)
-            drop_paths(txn, Table.STAGING, OWNER, limit=None)
+            assert txn.get_path(Table.STAGING, OWNER, start) == tree.get(start)
+            txn.drop_paths(Table.STAGING, OWNER, limit=None)
             assert list(txn.scan_keys(Table.STAGING)) == []
 
 
@@ -154,18 +146,18 @@ class TestRealKeys:
 def test_every_length_has_its_place(store: LocalStore, size: int) -> None:
     path = b"x" * size
     with scratch(store) as txn:
-        put_paths(txn, Table.STAGING, OWNER, [(path, b"")])
-        assert get_path(txn, Table.STAGING, OWNER, path) == b""
-        assert get_path(txn, Table.STAGING, OWNER, path + b"y") is None
-        assert get_path(txn, Table.STAGING, OWNER, path[:-1]) is None
-        assert list(scan_paths(txn, Table.STAGING, OWNER, prefix=path)) == [(path, b"")]
-        assert list(scan_paths(txn, Table.STAGING, OWNER, start=path + b"\0")) == []
+        txn.put_paths(Table.STAGING, OWNER, [(path, b"")])
+        assert txn.get_path(Table.STAGING, OWNER, path) == b""
+        assert txn.get_path(Table.STAGING, OWNER, path + b"y") is None
+        assert txn.get_path(Table.STAGING, OWNER, path[:-1]) is None
+        assert list(txn.scan_paths(Table.STAGING, OWNER, prefix=path)) == [(path, b"")]
+        assert list(txn.scan_paths(Table.STAGING, OWNER, start=path + b"\0")) == []
 
 
 def test_the_stored_form_of_a_long_path(store: LocalStore) -> None:
     path = b"x" * 600
     with scratch(store) as txn:
-        put_paths(txn, Table.STAGING, b"0123456789abcdef", [(path, b"value")])
+        txn.put_paths(Table.STAGING, b"0123456789abcdef", [(path, b"value")])
         child = bytes.fromhex("54422bd573dafe4a8369ca97dfc9053e")
         assert list(txn.scan(Table.STAGING)) == sorted(
             [(b"0123456789abcdef" + b"x" * 493 + b"\0", child), (child + b"x" * 107, b"value")]
@@ -178,7 +170,7 @@ def test_many_records_in_batches_with_long_ones_between(store: LocalStore) -> No
         for number in range(5000)
     }
     with scratch(store) as txn:
-        put_paths(txn, Table.STAGING, OWNER, sorted(tree.items()))
-        assert list(scan_paths(txn, Table.STAGING, OWNER)) == under(tree)
-        found = scan_paths(txn, Table.STAGING, OWNER, start=b"02500")
+        txn.put_paths(Table.STAGING, OWNER, sorted(tree.items()))
+        assert list(txn.scan_paths(Table.STAGING, OWNER)) == under(tree)
+        found = txn.scan_paths(Table.STAGING, OWNER, start=b"02500")
         assert list(found) == under(tree, start=b"02500")

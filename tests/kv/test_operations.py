@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from lakecli.base.model import RefKind
 from lakecli.errors import IntegrityError, NotFound
 from lakecli.kv import operations
-from lakecli.kv.local_store import (
-    LocalStore,
-    Table,
-    WriteTransaction,
-    delete_path,
-    put_paths,
-    scan_paths,
-)
+from lakecli.kv.local_store import LocalStore, Table, WriteTransaction
 from lakecli.kv.operations import Operation, RefChange, StagingChange
 from tests.support.stores import scratch
 
@@ -40,7 +33,7 @@ def make(number: int, **changes: object) -> Operation:
 
 
 def staged(txn: WriteTransaction) -> dict[bytes, bytes]:
-    return dict(scan_paths(txn, Table.STAGING, TOKEN))
+    return dict(txn.scan_paths(Table.STAGING, TOKEN))
 
 
 def test_an_operation_comes_back_as_it_was(store: LocalStore) -> None:
@@ -132,21 +125,21 @@ def test_images_take_staging_back(
     store: LocalStore, before: dict[bytes, bytes], parts: list[dict[bytes, bytes]]
 ) -> None:
     with scratch(store) as txn:
-        put_paths(txn, Table.STAGING, TOKEN, sorted(before.items()))
+        txn.put_paths(Table.STAGING, TOKEN, sorted(before.items()))
         operation = operations.append(txn, make(1, staging=(StagingChange("main", TOKEN),)))
         after = dict(before)
         for part in parts:  # one command, several transactions
             operations.save_images(txn, operation.id, TOKEN, sorted(part))
-            put_paths(txn, Table.STAGING, TOKEN, sorted(part.items()))
+            txn.put_paths(Table.STAGING, TOKEN, sorted(part.items()))
             after |= part
         assert staged(txn) == after
 
         (change,) = operations.get(txn, REPOSITORY, operation.id).staging
         for path, value in operations.iter_images(txn, operation.id, change.token):
             if value is None:
-                delete_path(txn, Table.STAGING, change.token, path)
+                txn.delete_path(Table.STAGING, change.token, path)
             else:
-                put_paths(txn, Table.STAGING, change.token, [(path, value)])
+                txn.put_paths(Table.STAGING, change.token, [(path, value)])
         assert staged(txn) == before
 
 
@@ -154,7 +147,7 @@ def test_images_of_two_areas_stay_apart(store: LocalStore) -> None:
     other = b"u" * 16
     with scratch(store) as txn:
         operation = operations.append(txn, make(1))
-        put_paths(txn, Table.STAGING, other, [(b"a", b"old")])
+        txn.put_paths(Table.STAGING, other, [(b"a", b"old")])
         operations.save_images(txn, operation.id, TOKEN, [b"a"])
         operations.save_images(txn, operation.id, other, [b"a"])
         assert list(operations.iter_images(txn, operation.id, TOKEN)) == [(b"a", None)]

@@ -29,7 +29,6 @@ from lakecli.remote.packs import (
     decode_commit_data,
     encode_commit,
 )
-from lakecli.remote.ref_records import InvalidRecord
 from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
@@ -182,7 +181,7 @@ def test_a_commit_that_is_not_utf_8_is_refused() -> None:
     assert list(store.list()) == []
 
 
-def intact(read: Iterable[Pack | InvalidRecord]) -> list[Pack]:
+def intact(read: Iterable[Pack | DamagedPack]) -> list[Pack]:
     """Return the packs that were read, none of which is damaged."""
     found = []
     for each in read:
@@ -191,7 +190,7 @@ def intact(read: Iterable[Pack | InvalidRecord]) -> list[Pack]:
     return found
 
 
-def ids_of(read: Iterable[Pack | InvalidRecord]) -> list[PackId]:
+def ids_of(read: Iterable[Pack | DamagedPack]) -> list[PackId]:
     return [pack.id for pack in intact(read)]
 
 
@@ -204,9 +203,9 @@ def test_damage_is_seen() -> None:
         with pytest.raises(DamagedPack, match=f"damaged commit pack _lakecli/commits/{pack_id}"):
             packs.read_pack(store, pack_id)
         (damaged,) = packs.read_new_packs(store, ())
-        assert isinstance(damaged, InvalidRecord)
-        assert (damaged.kind, damaged.name, damaged.key) == ("pack", pack_id, pack_key(pack_id))
-        assert damaged.what.startswith("damaged commit pack")
+        (record,) = damaged.bad
+        assert (record.kind, record.name, record.key) == ("pack", pack_id, pack_key(pack_id))
+        assert record.what.startswith("damaged commit pack")
     with pytest.raises(ObjectNotFound):
         packs.read_pack(store, PackId("ab" * 32))
 

@@ -9,17 +9,16 @@ import google_crc32c
 from lakecli.sstable.block import Run, blocks_between, payload_of, seal
 from tests.sstable.tables import build, many_records, open_bytes
 
-ENDS = [3, 5, 9]
+STARTS = [0, 3, 5, 9]
 KEYS = [b"%d" % at for at in range(9)]
 
 
 def run_of(data: bytes, offsets: list[int], sizes: list[int]) -> Run:
-    return Run(memoryview(data), offsets, sizes, [b""] * 3, ENDS, KEYS, KEYS)
+    return Run(memoryview(data), offsets, sizes, [b""] * 3, STARTS, KEYS, KEYS)
 
 
 def test_each_record_is_in_its_block() -> None:
     run = run_of(b"", [], [])
-    assert [run.start_of(number) for number in range(4)] == [0, 3, 5, 9]
     assert [run.block_of(position) for position in range(10)] == [0, 0, 0, 1, 1, 2, 2, 2, 2, 3]
 
 
@@ -28,12 +27,12 @@ def test_blocks_between_two_positions_are_whole() -> None:
     for start, stop in combinations_with_replacement(range(10), 2):
         whole = [
             number
-            for number, (first, last) in enumerate(pairwise([0, *ENDS]))
+            for number, (first, last) in enumerate(pairwise(STARTS))
             if start <= first and last <= stop
         ]
-        first, last = blocks_between(run.ends, start, stop)
+        first, last = blocks_between(run.starts, start, stop)
         assert list(range(first, last)) == whole
-        assert all(number >= first or run.start_of(number) < start for number in range(3))
+        assert all(number >= first or run.starts[number] < start for number in range(3))
 
 
 def test_stored_blocks_are_one_piece_unless_something_is_between() -> None:
@@ -49,12 +48,17 @@ def test_stored_blocks_are_one_piece_unless_something_is_between() -> None:
 def test_the_rule_is_applied_to_each_block_of_a_run_alike() -> None:
     """It counts a block's own restart points, wherever in the run the block is."""
     run = open_bytes(build(many_records(3000))).read_all()
-    blocks = range(len(run.ends))
-    assert [run.ends_at_cut(number) for number in blocks[:-1]] == [True] * (len(run.ends) - 1)
-    number = len(run.ends) - 2
+
+    def ends_at_cut(run: Run, number: int) -> bool:
+        count = run.starts[number + 1] - run.starts[number]
+        return run.copied(number, number + 1).end_at_cut(count)
+
+    number = len(run.sizes) - 2
+    assert all(ends_at_cut(run, each) for each in range(number + 1))
+    assert run.copied(0, number + 1).end_at_cut(run.starts[number + 1] - run.starts[number])
     stored = run.stored(number, number + 1)[0]
     payload = payload_of(bytes(stored))
-    key = run.keys[run.ends[number] - 1]
+    key = run.keys[run.starts[number + 1] - 1]
     assert google_crc32c.value(key) & 7 == 0
     restarts = int.from_bytes(payload[-4:], "little")
     for size, is_cut in ((2048, True), (2047, False)):
@@ -63,4 +67,4 @@ def test_the_rule_is_applied_to_each_block_of_a_run_alike() -> None:
         sizes = [*run.sizes[:number], len(other), *run.sizes[number + 1 :]]
         data = bytes(run.data[: run.offsets[number]]) + other
         changed = run._replace(data=memoryview(data), sizes=sizes)
-        assert changed.ends_at_cut(number) == is_cut
+        assert ends_at_cut(changed, number) == is_cut

@@ -90,7 +90,7 @@ def test_rocksdb_ingests_copied_blocks(tmp_path: Path) -> None:
     writer = TableWriter(properties=PROPERTIES)
     writer.add_many([b""], [b"first" * 2000])
     for run in table.runs():
-        writer.copy_run(run)
+        writer.copy_run(run, 0, len(run.keys))
     assert ingest(tmp_path, writer.finish()) == [(b"", b"first" * 2000), *rows]
 
 

@@ -91,13 +91,13 @@ def test_copied_blocks_keep_their_bytes_and_count() -> None:
     table = open_bytes(build(rows))
     writer = TableWriter(properties={})
     run = table.read_all()
-    first = run.ends[0]
+    first = run.starts[1]
     writer.add_many(run.keys[:first], [b"changed"] * first)
     assert writer._keys  # too short by now to end where it ended before
     writer = TableWriter(properties={})
     writer.add_many([b""], [b"x" * 9000])
     assert not writer._keys
-    writer.copy_run(run, first)
+    writer.copy_run(run, first, len(run.keys))
     # The last block ends where nothing says so: it is encoded again, and not finished yet.
     stored = [table.stored_block(at) for at in range(1, table.block_count - 1)]
     assert bytes(writer._blocks[1]) == b"".join(stored)
@@ -114,7 +114,7 @@ def test_records_are_encoded_up_to_where_a_block_of_both_tables_ends() -> None:
     writer = TableWriter(properties={})
     writer.add_many([b""], [b""])
     assert writer._keys
-    writer.copy_run(run)
+    writer.copy_run(run, 0, len(run.keys))
     assert writer.finish() == build([(b"", b""), *rows])
 
 
@@ -137,7 +137,7 @@ def test_keys_that_do_not_ascend_are_refused_and_nothing_added() -> None:
     with pytest.raises(ValueError, match="2 keys and 1 values"):
         writer.add_many([b"x", b"y"], [b""])
     with pytest.raises(ValueError, match="ascending"):
-        writer.copy_run(run)
+        writer.copy_run(run, 0, len(run.keys))
     writer.add_many([], [])
     assert (writer.count, writer.min_key, writer.max_key) == (2, b"b", b"d")
     assert list(open_bytes(writer.finish()).records()) == [(b"b", b"1"), (b"d", b"2")]
@@ -224,7 +224,7 @@ def test_where_a_block_ends_to_the_byte(size: int, *, is_cut: bool, ends: bool) 
     run = table.read_all()
     writer, copy = TableWriter(properties={}), TableWriter(properties={})
     writer.add_many(run.keys, run.values)
-    copy.copy_run(run)
+    copy.copy_run(run, 0, len(run.keys))
     for each in (writer, copy):
         assert (not each._keys) == ends
     assert [isinstance(each, memoryview) for each in copy._blocks] == [True] * ends

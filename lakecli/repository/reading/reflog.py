@@ -97,7 +97,7 @@ class Past:
             Unreachable: older moves are in the bucket, but the store does not answer.
         """
         shared = self._iter_shared(kind, name)
-        if self._txn.past is not None:  # omit moves after the last operation of the past state
+        if self._txn.is_past:  # omit moves after the last operation of the past state
             latest = next(iter_operations(self._txn, self._repository.key), None)
             shared = (move for move in shared if latest is None or move.at <= latest.at)
         first = next(shared, None)
@@ -145,7 +145,7 @@ class Past:
     def _keep(self, kind: RefKind, name: str, moves: list[RecordedMove]) -> None:
         kv = self._repository.lake.kv
         may_write = not kv.read_only and not isinstance(self._txn, WriteTransaction)
-        if may_write and self._txn.past is None:
+        if may_write and not self._txn.is_past:
             with kv.write() as txn:
                 put_known_moves(txn, self._repository, kind, name, moves)
 

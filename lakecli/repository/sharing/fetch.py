@@ -27,7 +27,7 @@ from lakecli.refs.graph import is_ancestor
 from lakecli.refs.names import is_ref_name
 from lakecli.refs.ref_store import DamagedHistory, RefStore, get_commit, get_parent
 from lakecli.remote.gc_protocol import read_state
-from lakecli.remote.packs import Pack, list_packs, read_named_packs, read_new_packs
+from lakecli.remote.packs import DamagedPack, Pack, list_packs, read_named_packs, read_new_packs
 from lakecli.remote.ref_records import InvalidRecord, RemoteRef
 from lakecli.remote.refs import PARALLEL_READS, ListedRef, iter_refs, read_refs
 from lakecli.repository.contract import Repository
@@ -289,7 +289,7 @@ class _WaitingPack(NamedTuple):
 
 def unpack(
     repository: Repository,
-    packs: Iterable[Pack | InvalidRecord],
+    packs: Iterable[Pack | DamagedPack],
     unpacked: Unpacked | None = None,
     *,
     until: CommitId | None = None,
@@ -305,9 +305,8 @@ def unpack(
     """
     unpacked, waiting = unpacked or Unpacked(), list[_WaitingPack]()
     for pack in packs:
-        damaged = [pack] if isinstance(pack, InvalidRecord) else pack.bad
-        unpacked.damaged |= dict.fromkeys(damaged)
-        if isinstance(pack, InvalidRecord):
+        unpacked.damaged |= dict.fromkeys(pack.bad)
+        if isinstance(pack, DamagedPack):
             continue
         unpacked.packs += 1
         unpacked.commits += _write(repository, pack.commits, progress)

@@ -88,7 +88,7 @@ def count_uncommitted(
     """Count the uncommitted changes of a branch; keep the counts if many paths were read."""
     view = view_of_branch(repository, txn, branch.name)
     found = _Counter(view)
-    if txn.past is not None:  # the rows of tokens have present counts, not those of the past
+    if txn.is_past:  # the rows of tokens have present counts, not those of the past
         found.add_all()
         return found.counts
     made_of = _made_of(view)

@@ -96,7 +96,7 @@ def iter_unstaged(
 
 def _wrote(txn: ReadTransaction, operation: Operation, branch: str, path: bytes) -> bool:
     staged = (each for each in operation.staging if each.branch == branch)
-    return any(log.find_image(txn, operation.id, each.token, path) is not None for each in staged)
+    return any(log.has_image(txn, operation.id, each.token, path) for each in staged)
 
 
 GONE: Final = "gone"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lakecli.base.ids import PackId
 from lakecli.base.model import EMPTY_TREE, RepositoryUuid
 from lakecli.kv.bucket import PackedStore
-from lakecli.remote.packs import Pack
-from lakecli.remote.ref_records import InvalidRecord
+from lakecli.remote.packs import DamagedPack, Pack
 from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import LocalRepository
@@ -139,10 +138,10 @@ def test_a_commit_is_unknown_while_that_of_its_parent_is(one: Repository) -> Non
 def test_what_two_readings_found_is_added_up(one: Repository) -> None:
     repository = another(one)
     commits = [initial_commit(WHEN + timedelta(days=number)) for number in range(2)]
-    bad = InvalidRecord("pack", "x", "_lakecli/commits/x", "it is damaged")
+    bad = DamagedPack(PackId("2" * 64), "it is damaged")
     unpacked = unpack(repository, [bad, Pack(PackId("0" * 64), (), commits[:1])])
     unpack(repository, [bad, Pack(PackId("1" * 64), (), commits)], unpacked)
-    assert (unpacked.packs, unpacked.commits, list(unpacked.damaged)) == (2, 2, [bad])
+    assert (unpacked.packs, unpacked.commits, tuple(unpacked.damaged)) == (2, 2, bad.bad)
 
 
 def _ids(pack: Pack) -> set[CommitId]:
