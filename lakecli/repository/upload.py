@@ -5,8 +5,8 @@ The object is stored under the digest of its contents, and no entry refers to it
 `stage_together` is called. Otherwise garbage collection deletes the object after the grace period.
 """
 
-import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -30,7 +30,7 @@ from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested
-from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile, SpecialFile
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries, uploads_of
 
@@ -106,19 +106,16 @@ def upload_file(
     # A link that the user names is followed; one inside a directory is not.
     name = os.path.realpath(os.fsencode(source))
     try:
-        options.progress.expect(items=1, size=os.stat(name).st_size)
-        with FileOpener(None, options.links).open(name) as file:
-            brought = upload.file(file, path, present)
+        status = os.stat(name)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
-    except IsADirectoryError as error:
-        raise _is_directory(source) from error
-    except (SpecialFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # the error of a socket
-            raise
-        if os.path.isdir(name):
-            raise _is_directory(source) from error
-        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise UsageError(f"{source} is a directory", hint="upload it with -r")
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -")
+    options.progress.expect(items=1, size=status.st_size)
+    with FileOpener(None, options.links).open(name) as file:
+        brought = upload.file(file, path, present)
     entry = upload.stage_one(brought, has_mtime=True)
     upload.finish()
     return entry
@@ -165,10 +162,6 @@ def deposit(
         brought = upload.stream(source, path, present)
     upload.ingest.flush()
     return brought.value(options, at=repository.lake.runtime.now(), has_mtime=False)
-
-
-def _is_directory(source: StrPath) -> UsageError:
-    return UsageError(f"{source} is a directory", hint="upload it with -r")
 
 
 def _begin(
