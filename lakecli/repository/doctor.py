@@ -28,7 +28,7 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.handle.namespace import check_needs, describe, owner_of
+from lakecli.repository.handle.namespace import describe, owner_of
 from lakecli.repository.handle.shareable import Examiner, judge
 from lakecli.repository.reading.addresses import bucket_of, trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
@@ -384,7 +384,6 @@ def _shared(store: ObjectStore) -> Check:
     description = describe(store)
     if description is None:
         return skipped("shared", "no repository is here")
-    check_needs(store, description, writing=False)
     refs = list(iter_refs(store))
     for each in refs[:_REFS_READ]:
         find_ref(store, each.kind, each.name)

@@ -194,9 +194,6 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
 
 def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
     """Delete all rows of a deleted repository, once its deletion can no longer be undone."""
-    with repository.lake.kv.read() as txn:
-        if not _is_gone(txn, repository, cutoff):
-            return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
         if repository.record not in iter_forgotten(txn) or not _is_gone(txn, repository, cutoff):
