@@ -23,7 +23,7 @@ from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv.local_store import Record
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import Change, claim_values, uploaded_changes
+from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.reading.addresses import find_object, is_external
 from lakecli.repository.reading.recorded import md5_of
 from lakecli.repository.reading.view import View
@@ -243,19 +243,15 @@ class Uploader:
         Args:
             changes: paths and entries that differ from those on the branch.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
-                has changed them.
+                has changed them: a commit contains all changes and deletions, or none.
 
         Returns:
             The number of entries that were deleted.
         """
         claimed = uploaded_changes(changes)
-        if surplus:
-            return self._replace(claimed, surplus)
-        self._stager.write(claimed, kind="upload")
-        return 0
-
-    def _replace(self, claimed: Sequence[Change], surplus: Sequence[Record]) -> int:
-        """Stage changes and deletions together, so that a commit contains all or none of them."""
+        if not surplus:
+            self._stager.write(claimed, kind="upload")
+            return 0
 
         def plan(view: View) -> tuple[Parts, int]:
             left = [path for path, value in surplus if is_same(view.find(path), value)]
