@@ -19,7 +19,6 @@ from shlex import quote
 from threading import Lock
 from typing import Final, NamedTuple
 
-from lakecli.base.model import MAX_PATH_SIZE
 from lakecli.base.temporary_files import temporary_space
 from lakecli.base.uri import as_directory, check_path
 from lakecli.committed.values import decode_entry, is_same
@@ -278,7 +277,7 @@ def _refusal(found: WalkedFile, prefix: bytes, selection: Selection) -> PathStep
     if not selection.takes(found.relative):
         return PathStep(PathAction.EXCLUDED, path, walk.size_of(found))
     problem = found.problem
-    if problem is None and not 0 < len(found.relative) <= MAX_PATH_SIZE - len(prefix):
+    if problem is None:
         try:
             check_path(path)
         except UsageError as error:
