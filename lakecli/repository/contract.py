@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from lakecli.base.model import Branch, Commit, RepositoryRecord
 from lakecli.errors import LakeError
-from lakecli.kv.local_store import LocalStore
+from lakecli.kv.local_store import LocalStore, ReadTransaction, WriteTransaction
 from lakecli.repository.readable import Readable
 
 if TYPE_CHECKING:
@@ -44,6 +44,12 @@ class OwnLake(Protocol):
 
         One call may delete more records than an operation writes, so they do not accumulate.
         """
+
+    def forgotten(self, txn: ReadTransaction) -> "Iterator[Repository]":
+        """Yield the repositories that were deleted on this machine and can still be restored."""
+
+    def forget(self, txn: WriteTransaction, repository: "Repository") -> None:
+        """Delete the record of a deleted repository, so that it can no longer be restored."""
 
     def repository(self, name: str) -> "Repository":
         """Return another repository of this lake.

@@ -38,12 +38,6 @@ from lakecli.kv import operations as log
 from lakecli.kv.local_store import ReadTransaction, Table, WriteTransaction
 from lakecli.kv.operations import Operation
 from lakecli.repository.contract import OwnLake, Repository
-from lakecli.repository.handle.lake import (
-    LocalRepository,
-    drop_forgotten,
-    iter_forgotten,
-    iter_repositories,
-)
 from lakecli.repository.journal import bucket_state, operation_log
 from lakecli.staging import area
 
@@ -101,7 +95,7 @@ def tidy(repository: Repository) -> int:
     with lake.kv.read() as txn:
         if not _may_have_expired(txn, repository):
             return 0
-        forgotten = [LocalRepository(lake, each) for each in iter_forgotten(txn)]
+        forgotten = list(lake.forgotten(txn))
     present = _confirmed_present(lake)
     if present is None:
         return 0
@@ -117,9 +111,9 @@ def tidy(repository: Repository) -> int:
 def drain(lake: OwnLake) -> None:
     """Delete all expired records of all repositories, including repositories deleted here."""
     with lake.kv.read() as txn:
-        records = [*iter_repositories(txn), *iter_forgotten(txn)]
-    for record in records:
-        while tidy(LocalRepository(lake, record)):
+        deleted = list(lake.forgotten(txn))
+    for repository in [*(lake.repository(each.name) for each in lake.repositories()), *deleted]:
+        while tidy(repository):
             pass
 
 
@@ -137,7 +131,7 @@ def _may_have_expired(txn: ReadTransaction, repository: Repository) -> bool:
     return (
         expired_through(txn, repository, now=now, cutoff=now - KEPT_FOR - SLACK) > 0
         or next(operation_log.iter_copies(txn, repository), None) is not None
-        or next(iter_forgotten(txn), None) is not None
+        or next(repository.lake.forgotten(txn), None) is not None
     )
 
 
@@ -196,7 +190,8 @@ def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
     """Delete all rows of a deleted repository, once its deletion can no longer be undone."""
     deleted = 0
     with repository.lake.kv.write() as txn:
-        if repository.record not in iter_forgotten(txn) or not _is_gone(txn, repository, cutoff):
+        forgotten = (each.key for each in repository.lake.forgotten(txn))
+        if repository.key not in forgotten or not _is_gone(txn, repository, cutoff):
             return 0
         refs = repository.refs(txn)
         branches = list(refs.iter_branches())
@@ -216,7 +211,7 @@ def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
         for table in (Table.TAGS, Table.INTENTS):
             txn.delete_owned(table, repository.key)
         bucket_state.forget_all(txn, repository)
-        drop_forgotten(txn, repository.record)
+        repository.lake.forget(txn, repository)
     return deleted + 1
 
 

@@ -94,6 +94,14 @@ class Lake:
         with suppress(LakeError):
             tidy(repository)
 
+    def forgotten(self, txn: ReadTransaction) -> Iterator[Repository]:
+        """Yield the repositories that were deleted here and can still be restored."""
+        return (LocalRepository(self, record) for record in iter_forgotten(txn))
+
+    def forget(self, txn: WriteTransaction, repository: Repository) -> None:
+        """Delete the record of a deleted repository. Afterwards it cannot be restored."""
+        drop_forgotten(txn, repository.record)
+
     def for_repository(self, name: str) -> Lake:
         """Return this lake with a runtime that opens stores with the settings of a repository."""
         runtime = self.runtime.for_repository(name)

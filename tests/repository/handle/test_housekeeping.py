@@ -14,7 +14,6 @@ from lakecli.repository import branch, repo, tag, workspace
 from lakecli.repository.commit import commit
 from lakecli.repository.handle import housekeeping
 from lakecli.repository.handle.housekeeping import KEPT_FOR
-from lakecli.repository.handle.lake import iter_forgotten
 from lakecli.repository.journal import operation_log
 from lakecli.repository.log import rev_parse
 from lakecli.repository.undo.log import iter_log
@@ -113,7 +112,7 @@ def test_a_forgotten_repository_leaves_no_tokens(
         housekeeping.drain(lake)
         assert not list(lake.repositories())[1:]
         with lake.kv.read() as txn:
-            assert not list(iter_forgotten(txn))
+            assert not list(lake.forgotten(txn))
             tokens = {json.loads(row)["repository"] for _, row in txn.scan(Table.TOKENS)}
             assert tokens == {other.record.uuid}
             assert not list(txn.scan_keys(Table.STAGING))
