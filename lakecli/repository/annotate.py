@@ -10,8 +10,8 @@ that made such a change, not the merge.
 """
 
 import os
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from heapq import heappop, heappush
@@ -31,9 +31,6 @@ from lakecli.stores.streams import batches
 
 PAGE: Final = 1 << 17
 """Maximum number of items that one walk handles together."""
-
-FEW: Final = 64
-"""Up to this number, items are removed from a sorted list, or inserted into it, one by one."""
 
 
 class Annotation(NamedTuple):
@@ -188,7 +185,11 @@ class _AncestorWalk:
         else:
             known.gone.update(gone)
             few, many = sorted((items, known.present), key=len)
-            self._waiting[commit.id] = known._replace(present=_union(many, few))
+            for item in few:
+                at = bisect_left(many, item)
+                if many[at : at + 1] != [item]:
+                    many.insert(at, item)
+            self._waiting[commit.id] = known._replace(present=many)
 
     def _visit(self, pending: _Pending) -> None:
         """Pass unchanged items on to a parent; record the commit for all other items."""
@@ -196,11 +197,12 @@ class _AncestorWalk:
         ids = dict.fromkeys(commit.parents[:1] if self._first_parent else commit.parents)
         parents = [get_parent(self._refs, commit, each) for each in ids]
         for parent in parents:
-            changed = self._touched(parent.metarange_id, commit, items)
-            same = _without(items, changed)
-            if same:
-                self._add(parent, same)
-            items = sorted(changed)
+            changed = sorted(self._touched(parent.metarange_id, commit, items))
+            for item in reversed(changed):  # from the end, so that fewer items move
+                del items[bisect_left(items, item)]
+            if items:
+                self._add(parent, items)
+            items = changed
         if not parents:
             items = sorted(self._touched(EMPTY_TREE, commit, items))
         if len(parents) > 1:
@@ -246,28 +248,6 @@ class _AncestorWalk:
         known = self._found.get(item)
         if known is None or _age(commit) > _age(known):
             self._found[item] = commit
-
-
-def _without(items: list[bytes], left_out: Collection[bytes]) -> list[bytes]:
-    """Return a sorted list without the items in `left_out`; may change the list in place."""
-    if len(left_out) > FEW:
-        between = slice(bisect_left(items, min(left_out)), bisect_right(items, max(left_out)))
-        items[between] = [item for item in items[between] if item not in left_out]
-    else:
-        for item in left_out:
-            del items[bisect_left(items, item)]
-    return items
-
-
-def _union(many: list[bytes], few: list[bytes]) -> list[bytes]:
-    """Return the sorted union of two sorted lists; may change the first list in place."""
-    if len(few) > FEW:
-        return sorted({*many, *few})
-    for item in few:
-        at = bisect_left(many, item)
-        if many[at : at + 1] != [item]:
-            many.insert(at, item)
-    return many
 
 
 def _age(commit: Commit) -> tuple[datetime, int, int, CommitId]:

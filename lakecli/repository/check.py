@@ -57,12 +57,6 @@ class TreeCheck(NamedTuple):
     name: str = ""
 
 
-def digest_of_prefix(repository: Readable, tree: MetarangeId, prefix: bytes) -> str:
-    """Return the digest of a tree's entries below a prefix; this reads all of these entries."""
-    entries = scan(repository.trees, tree, prefix=prefix)
-    return tree_id(record_id(path, identity_of(value)) for path, value in entries)
-
-
 def run_check(check: TreeCheck, candidate: CheckedCommit, *, who: str) -> Attestation | None:
     """Run a check on a commit; if it passes and has a name, write a statement to the bucket.
 
@@ -162,7 +156,11 @@ def iter_statements(repository: Repository, ref: str, *, prefix: str = "") -> It
 
 
 def _subject(repository: Readable, tree: MetarangeId, prefix: str) -> str:
-    return digest_of_prefix(repository, tree, os.fsencode(prefix)) if prefix else tree
+    """Return the ID of a tree, or the digest of its entries below a prefix, which are all read."""
+    if not prefix:
+        return tree
+    entries = scan(repository.trees, tree, prefix=os.fsencode(prefix))
+    return tree_id(record_id(path, identity_of(value)) for path, value in entries)
 
 
 def _state(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
-from lakecli.committed.values import is_same
+from lakecli.committed.values import decode_entry, is_same
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values
@@ -38,12 +38,10 @@ def cp(
     if (source_ref, source) == (branch, path):
         raise _same()
     with open_view(repository, source_ref) as view:
-        entry, value = view.entry(source), view.find(source)
-    assert value is not None
-    changed = attributes.apply(value)
-    copies = claim_values(repository, [(path, changed)])
+        value = view.value(source)
+    copies = claim_values(repository, [(path, attributes.apply(value))])
     Stager(repository, branch).write(stagers.new_on(repository, branch, copies), kind="cp")
-    return entry
+    return decode_entry(value)
 
 
 def cp_tree(

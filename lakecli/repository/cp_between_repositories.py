@@ -105,10 +105,9 @@ def cp_across(
     check_path(target.path)
     stager, remover = _stagers(source, target, moves=moves)
     with open_view(source.repository, source.ref) as view:
-        entry, value = view.entry(source.path), view.find(source.path)
-        assert value is not None
+        value = view.value(source.path)
         across = Across(source.repository, target.repository, parallelism, progress)
-        progress.expect(items=1, size=entry.size)
+        progress.expect(items=1, size=decode_entry(value).size)
         own, ingested = across.bring_one(value)
         across.flush([] if ingested is None else [ingested])
         changes = uploaded_changes([(target.path, attributes.apply(own))])

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 from typing import Final, NamedTuple
 
@@ -27,7 +28,7 @@ from lakecli.remote.packs import list_packs, read_pack
 from lakecli.remote.refs import find_ref, iter_refs
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
-from lakecli.repository.handle.namespace import check_needs, describe, owner_of
+from lakecli.repository.handle.namespace import describe, owner_of
 from lakecli.repository.handle.shareable import Examiner, judge
 from lakecli.repository.reading.addresses import bucket_of, trust_of
 from lakecli.repository.reading.outside_counts import allowable, look
@@ -133,62 +134,46 @@ class Examination(NamedTuple):
     checks: Generator[Check]
 
 
-def examine_namespace(
-    namespace: str,
-    runtime: Runtime,
-    *,
-    free_space: Callable[[str], int],
-    examiner: Examiner | None = None,
-) -> Examination:
+def examine_namespace(namespace: str, runtime: Runtime, examiner: Examiner) -> Examination:
     """Check a storage namespace, with or without a repository in it.
 
     Args:
         namespace: the normalised URI of the namespace.
         runtime: opens the store, and has the clock and the random IDs that the checks use.
-        free_space: returns the free bytes on the disk of a path.
 
     Raises:
         UsageError: a malformed URI or an unsupported scheme.
     """
     runtime = runtime.for_repository(namespace)
-    examiner = examiner or Examiner(runtime.now)
     store = runtime.open_store(namespace, "")
     greet = None if is_local(namespace) else lambda: runtime.find_store(namespace)[0]
     looking = _probe(store, runtime, namespace, namespace, examiner, greet=greet)
 
     def checks() -> Generator[Check]:
         if is_local(namespace):
-            yield disk_space([parse(namespace).path], free_space)
+            yield disk_space([parse(namespace).path])
         yield from _with_claim(looking, None, examiner)
 
     return Examination(namespace, checks())
 
 
 def examine_repository(
-    name: str,
-    open_lake: Callable[[], Lake],
-    home: Home,
-    runtime: Runtime,
-    *,
-    free_space: Callable[[str], int],
-    examiner: Examiner | None = None,
+    name: str, open_lake: Callable[[], Lake], home: Home, runtime: Runtime, examiner: Examiner
 ) -> Examination:
     """Check a repository of this machine: its namespace and its local state.
 
     Args:
         open_lake: opens the local store, which may fail.
         runtime: has the clock and the random IDs that the checks use.
-        free_space: returns the free bytes on the disk of a path.
 
     Raises:
         NotFound: the local store opens and has no such repository.
     """
-    examiner = examiner or Examiner(runtime.now)
     places = [str(home.store), str(home.cache)]
     try:
         lake = open_lake()
     except errors.LakeError as error:
-        return Examination(None, _without_store(error, home, places, free_space))
+        return Examination(None, _without_store(error, home, places))
     repository = lake.repository(name)
     namespace = repository.record.storage_namespace
     if is_local(namespace):
@@ -201,7 +186,7 @@ def examine_repository(
         yield memory_map(used, size)
         used_by = "" if is_local(namespace) else repository.record.uuid
         yield cache(Path(home.cache), used_by=used_by, limit=home.cache_size)
-        yield disk_space(places, free_space)
+        yield disk_space(places)
         looking = _probe(repository.store, runtime, repository.name, namespace, examiner)
         verdicts: dict[str, CheckVerdict] = {}
         for check in _with_claim(looking, repository, examiner):
@@ -240,14 +225,12 @@ def _probe(
     )
 
 
-def _without_store(
-    error: errors.LakeError, home: Home, places: list[str], free_space: Callable[[str], int]
-) -> Generator[Check]:
+def _without_store(error: errors.LakeError, home: Home, places: list[str]) -> Generator[Check]:
     yield compiled_core()
     yield failed("local-store", error)
     yield skipped("map", "the local store does not open")
     yield cache(Path(home.cache))
-    yield disk_space(places, free_space)
+    yield disk_space(places)
     for name in (*probe.NAMES, *TRAILING, OUTSIDE):
         yield skipped(name, _NO_NAMESPACE)
 
@@ -299,7 +282,7 @@ def cache(directory: Path, *, used_by: str = "", limit: int = 0) -> Check:
     return ok("cache", seen, **details)
 
 
-def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check:
+def disk_space(places: Iterable[str]) -> Check:
     """Check the disks of several directories; report the disk with the fewest free bytes."""
     measured = []
     for place in places:
@@ -315,6 +298,11 @@ def disk_space(places: Iterable[str], free_space: Callable[[str], int]) -> Check
     if free < LOW_SPACE:
         return warning("disk-space", f"only {seen}", fix=fix, free=str(free))
     return ok("disk-space", seen, free=str(free))
+
+
+def free_space(directory: str) -> int:
+    """Return the number of free bytes on the disk of a directory; tests replace this function."""
+    return disk_usage(directory).free
 
 
 def _existing(place: str) -> str:
@@ -396,7 +384,6 @@ def _shared(store: ObjectStore) -> Check:
     description = describe(store)
     if description is None:
         return skipped("shared", "no repository is here")
-    check_needs(store, description, writing=False)
     refs = list(iter_refs(store))
     for each in refs[:_REFS_READ]:
         find_ref(store, each.kind, each.name)

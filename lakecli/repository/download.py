@@ -110,8 +110,8 @@ class Downloader:
                 progress=options.progress,
             )
 
-    def fetch(self, destination: Destination, name: bytes, entry: Entry) -> int:
-        """Fetch an object to a file, verify it, and return its size."""
+    def fetch(self, destination: Destination, name: bytes, entry: Entry) -> None:
+        """Fetch an object to a file, and verify it."""
         mtime = entry.file_mtime
         fetcher = self._fetcher  # another thread may set the attribute to `None` meanwhile
         if fetcher is not None and fetcher.takes(entry):
@@ -120,8 +120,8 @@ class Downloader:
             except Unsupported:
                 self._fetcher = None  # the server does not support ranges
             else:
-                return entry.size
-        return destination.write(name, self._pieces(entry), mtime=mtime)
+                return
+        destination.write(name, self._pieces(entry), mtime=mtime)
 
     def _pieces(self, entry: Entry) -> Iterator[bytes]:
         for piece in read_object(self._repository, entry):

@@ -100,8 +100,8 @@ def download_tree(
         if listed is None and options.max_delete is not None and count > options.max_delete:
             what = f"{count:,} files would be deleted, more than {options.max_delete:,}"
             raise errors.Refused(what, hint="list them: `listed=LIST.append`")
-        download = _TreeDownload(view, below, destination, options, listed)
-        return download.run(names, target, surplus)
+        download = _TreeDownload(view, below, destination, surplus, options=options, listed=listed)
+        return download.run(names, target)
 
 
 class _TreeDownload:
@@ -109,6 +109,7 @@ class _TreeDownload:
 
     Args:
         below: the directory whose objects are downloaded; their names are relative to it.
+        surplus: the files that are deleted.
         listed: given in a dry run, which changes nothing.
     """
 
@@ -117,6 +118,8 @@ class _TreeDownload:
         view: View,
         below: bytes,
         destination: Destination,
+        surplus: _Surplus,
+        *,
         options: DownloadOptions,
         listed: Listed | None,
     ) -> None:
@@ -130,14 +133,14 @@ class _TreeDownload:
         self._report = DownloadReport()
         self._download = Downloader(view.repository, options)
         self._workers = self._download.workers
-        self._surplus = _Surplus([], [])
+        self._surplus = surplus
         self._waiting: list[tuple[bytes, Entry]] = []
         """Objects whose paths are blocked by surplus files."""
         self._budget = FailureBudget()
         self._has_failed = False
         self._lock = Lock()
 
-    def run(self, names: Sequence[bytes] | None, target: Path, surplus: _Surplus) -> DownloadReport:
+    def run(self, names: Sequence[bytes] | None, target: Path) -> DownloadReport:
         """Download all objects, or those with the given names, then delete the surplus files.
 
         Nothing is deleted if anything has failed. Objects whose paths are blocked by surplus files
@@ -149,8 +152,7 @@ class _TreeDownload:
         Raises:
             NotFound: there is nothing below the directory.
         """
-        self._surplus = surplus
-        for path, reason in surplus.failures:
+        for path, reason in self._surplus.failures:
             self._fail(path, reason)
         records = self._records() if names is None else self._named(names)
         if self._listed is None:
@@ -159,8 +161,8 @@ class _TreeDownload:
             for batch in batches(records, LOOK_AHEAD):
                 self._workers.for_each(self._selected(batch), self._one)
                 self._list_steps(self._listed)
-        if surplus.files and not self._has_failed:
-            self._delete(target, surplus.files)
+        if self._surplus.files and not self._has_failed:
+            self._delete(target)
         if self._listed is not None:
             self._list_steps(self._listed)
         self._report.failures.sort()
@@ -191,13 +193,13 @@ class _TreeDownload:
     def _no_such(self, path: bytes) -> errors.NotFound:
         return no_such_path(self._view.repository, self._view.name, path)
 
-    def _delete(self, target: Path, files: Sequence[tuple[bytes, FileStamp]]) -> None:
+    def _delete(self, target: Path) -> None:
         """Delete unchanged files and emptied directories; then download the blocked objects."""
 
         def keeps(directory: bytes) -> bool:
             return self._view.find(self._below + directory + b"/") is not None
 
-        for name, seen in files:
+        for name, seen in self._surplus.files:
             if self._listed is not None:
                 path = os.fsencode(target / os.fsdecode(name))
                 self._steps.append(PathStep(PathAction.DELETED, path, seen.size))
@@ -216,7 +218,7 @@ class _TreeDownload:
             selected = []
             for path, value in batch:
                 if is_own(path[below:]):
-                    self._pass_over(PathStep(PathAction.EXCLUDED, path))
+                    self._record(PathStep(PathAction.EXCLUDED, path))
                     continue
                 try:
                     entry = decode_entry(value)
@@ -226,7 +228,7 @@ class _TreeDownload:
                 if selection.takes(path[below:]):
                     selected.append((path, entry))
                 else:
-                    self._pass_over(PathStep(PathAction.EXCLUDED, path, entry.size))
+                    self._record(PathStep(PathAction.EXCLUDED, path, entry.size))
             size = sum(entry.size for _, entry in selected)
             self._options.progress.expect(items=len(selected), size=size)
             yield from selected
@@ -266,45 +268,41 @@ class _TreeDownload:
             mtime=entry.file_mtime if self._listed is None else None,
             check=self._workers.check,
         )
-        step = PathStep(action, path, entry.size)
-        if step.action is PathAction.UNCHANGED:
-            self._pass_over(step)
-            return
-        if self._listed is None:
-            size = self._download.fetch(self._destination, name, entry)
-            with self._lock:
-                self._report.downloaded += 1
-                self._report.size += size
-        else:
-            self._steps.append(step)
-        self._budget.succeeded()
+        if action is not PathAction.UNCHANGED:
+            if self._listed is None:
+                self._download.fetch(self._destination, name, entry)
+            self._budget.succeeded()
+        self._record(PathStep(action, path, entry.size))
 
     def _put_off(self, item: tuple[bytes, Entry]) -> None:
         """Postpone an object until the file in its way has been deleted."""
         if self._listed is None:
             self._waiting.append(item)
         else:
-            self._steps.append(PathStep(PathAction.NEW, item[0], item[1].size))
+            self._record(PathStep(PathAction.NEW, item[0], item[1].size))
 
     def _fail(self, path: bytes, reason: str) -> None:
         self._has_failed = True
-        self._pass_over(PathStep(PathAction.FAILED, path, error=reason))
+        self._record(PathStep(PathAction.FAILED, path, error=reason))
 
-    def _pass_over(self, step: PathStep) -> None:
-        """Count an object that is unchanged, excluded or failed; in a dry run, list it."""
+    def _record(self, step: PathStep) -> None:
+        """Count what was done with an object; in a dry run, list what would be done."""
         report = self._report
-        if self._listed is not None:
-            self._steps.append(step)
-        elif step.action is PathAction.UNCHANGED:
-            self._options.progress.advance(size=step.size)
-            with self._lock:
+        with self._lock:
+            if self._listed is not None:
+                self._steps.append(step)
+            elif step.action is PathAction.UNCHANGED:
+                self._options.progress.advance(size=step.size)
                 report.unchanged += 1
-        elif step.action is PathAction.FAILED:
-            report.failures.append((step.path, step.error))
-        elif is_own(step.path[len(self._below) :]):
-            report.left_out.append(step.path)
-        else:
-            report.excluded += 1
+            elif step.action is PathAction.FAILED:
+                report.failures.append((step.path, step.error))
+            elif step.action is not PathAction.EXCLUDED:
+                report.downloaded += 1
+                report.size += step.size
+            elif is_own(step.path[len(self._below) :]):
+                report.left_out.append(step.path)
+            else:
+                report.excluded += 1
 
 
 class _Surplus(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from lakecli.base.model import Entry
 from lakecli.base.uri import as_directory, check_path
+from lakecli.committed.values import decode_entry
 from lakecli.errors import UsageError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import Change, claim_values
@@ -34,10 +35,9 @@ def mv(
     stager = Stager(repository, branch)
 
     def plan(view: View) -> tuple[Parts, Entry]:
-        entry, value = view.entry(source), view.find(source)
-        assert value is not None
+        value = view.value(source)
         moved = claim_values(repository, [(path, value)])
-        return _parts(moved, [source], branch, source_branch), entry
+        return _parts(moved, [source], branch, source_branch), decode_entry(value)
 
     return stager.write_planned(source_branch, [source], plan, kind="mv")
 

@@ -18,7 +18,6 @@ from lakecli.committed.decisions import UNDECIDED, Decisions
 from lakecli.committed.diff import diff
 from lakecli.committed.merge import TABLE_LOGS, Conflicts, MergeConflict
 from lakecli.errors import ConflictError, LostRace, NotFound
-from lakecli.kv.bucket import Tracked
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
 from lakecli.refs.graph import is_ancestor
 from lakecli.refs.ref_store import RefStore
@@ -112,9 +111,9 @@ def pull(
     intents.finish_pending(repository)
     fetched = fetch(repository, progress=progress)
     with repository.lake.kv.read() as txn:
-        tracked = _tracked(txn, repository, name)
-    if tracked.kind is RefKind.TAG:
-        return _pull_tag(repository, fetched, tracked, dry_run=options.dry_run)
+        kind, there = _tracked(txn, repository, name)
+    if kind is RefKind.TAG:
+        return _pull_tag(repository, fetched, name, there, dry_run=options.dry_run)
     for _ in range(MAX_ATTEMPTS):
         if (report := _pull_branch(repository, fetched, name, options)) is not None:
             return report
@@ -126,8 +125,7 @@ def _pull_branch(
 ) -> PullReport | None:
     """Bring a branch up to date once; return ``None`` if it moved meanwhile."""
     with repository.lake.kv.read() as txn:
-        there = _tracked(txn, repository, name).commit_id
-        assert there is not None
+        _, there = _tracked(txn, repository, name)
         before, state = _compare(repository.refs(txn), name, there)
     report = PullReport(fetched, name, before, there, state)
     if state in (Pulling.UP_TO_DATE, Pulling.AHEAD):
@@ -143,35 +141,33 @@ def _pull_branch(
 
 
 def _pull_tag(
-    repository: Repository, fetched: FetchReport, there: Tracked, *, dry_run: bool
+    repository: Repository, fetched: FetchReport, name: str, there: CommitId, *, dry_run: bool
 ) -> PullReport:
     """Restore a tag that was deleted on this machine; raise an error if a local tag differs."""
-    assert there.commit_id is not None
     with repository.lake.kv.read() as txn:
-        tag = repository.refs(txn).find_tag(there.name)
+        tag = repository.refs(txn).find_tag(name)
     if tag is None:
         if not dry_run:
             with repository.lake.kv.write() as txn:
-                check_free(repository.refs(txn), there.name)
-                _move(txn, repository, None, Tag(there.name, there.commit_id))
-        return PullReport(fetched, there.name, None, there.commit_id, Pulling.CREATED)
-    if tag.commit_id != there.commit_id:
-        uri = quote(f"{repository.uri}/{there.name}")
+                check_free(repository.refs(txn), name)
+                _move(txn, repository, None, Tag(name, there))
+        return PullReport(fetched, name, None, there, Pulling.CREATED)
+    if tag.commit_id != there:
+        uri = quote(f"{repository.uri}/{name}")
         raise ConflictError(
-            f"tag {there.name} stands on {tag.commit_id} here, and on {there.commit_id} in the "
-            "bucket",
-            hint=f"take that one: `tag create --force {uri} {repository.uri}/{there.commit_id}`",
+            f"tag {name} stands on {tag.commit_id} here, and on {there} in the bucket",
+            hint=f"take that one: `tag create --force {uri} {repository.uri}/{there}`",
         )
-    return PullReport(fetched, there.name, there.commit_id, there.commit_id, Pulling.TAG)
+    return PullReport(fetched, name, there, there, Pulling.TAG)
 
 
-def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> Tracked:
-    """Return the branch of a name in the bucket, or the tag if there is no such branch."""
+def _tracked(txn: ReadTransaction, repository: Repository, name: str) -> tuple[RefKind, CommitId]:
+    """Return kind and commit of the branch of a name in the bucket, or of the tag."""
     positions = repository.tracking(txn)
     found = [positions.find(kind, name) for kind in NAMED_KINDS]
     for tracked in found:
         if tracked is not None and tracked.commit_id is not None:
-            return tracked
+            return tracked.kind, tracked.commit_id
     uri = quote(f"{repository.uri}/{name}")
     if any(found):
         hint = f"it is kept on this machine; restore it in the bucket: `push {uri}`"

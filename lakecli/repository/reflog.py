@@ -50,7 +50,6 @@ def _kind_of(repository: Refs, txn: ReadTransaction, past: Past, name: str) -> R
         return seen
     for operation in iter_operations(txn, repository.key):
         for change in operation.refs:
-            for kind in NAMED_KINDS:
-                if (change.kind, change.name) == (kind, name):
-                    return kind
+            if change.name == name and change.kind in NAMED_KINDS:
+                return change.kind
     return RefKind.BRANCH

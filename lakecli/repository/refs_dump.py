@@ -199,10 +199,8 @@ def _odd_paths(
             done.add(record.id)
             table = repository.trees.table(record)
             for number in range(table.block_count):
-                keys = table.block(number).keys
-                if not _is_utf8(b"\n".join(keys)):
-                    odd = (key for key in keys if not _is_utf8(key))
-                    yield from (LostItem(Loss.PATHS, f"{name}: {key!r}") for key in odd)
+                odd = (key for key in table.block(number).keys if not _is_utf8(key))
+                yield from (LostItem(Loss.PATHS, f"{name}: {key!r}") for key in odd)
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -34,6 +34,7 @@ from lakecli.committed.check import problem_of_copy
 from lakecli.errors import LakeError, UsageError
 from lakecli.kv import file_digests
 from lakecli.repository.contract import Repository
+from lakecli.repository.reading.addresses import is_outside
 from lakecli.repository.transfer.walk import FileChanged, LinkPolicy, walk
 from lakecli.stores.contract import ANY, ObjectInfo, ObjectStore, get_bounded, key_bytes, size_of
 from lakecli.stores.streams import PieceReader, batches
@@ -290,17 +291,13 @@ def _copies_of_table(
     """
     cached = Path(repository.lake.home.cache) / repository.record.uuid / table_id
     yield cached.read_bytes, "the cache"
-    for place in filterfalse(_is_uri, places):
+    for place in filterfalse(is_outside, places):
         for file in (Path(place) / SSTABLES / table_id, Path(place) / table_id):
             yield file.read_bytes, str(file)
-    for place in filter(_is_uri, places):
+    for place in filter(is_outside, places):
         store = repository.lake.runtime.open_store(place, "")
         key = SSTABLES + table_id
         yield partial(get_bounded, store, key, MAX_TABLE_SIZE), f"{store.uri}/{key}"
-
-
-def _is_uri(place: str) -> bool:
-    return "://" in place
 
 
 def repair_data(
@@ -340,10 +337,11 @@ def _find_copies(
         places: directories with files that may be copies, and URIs of copies of the namespace.
     """
     left = {digest: key for key in wanted if (digest := data_digest(key)) is not None}
-    for digest, path in _candidates(repository, left, wanted, places):
-        if digest in left and _digest_of_file(path) == digest:
+    for path in _candidates(repository, left, wanted, places):
+        digest = _digest_of_file(path)
+        if digest in left:
             yield left.pop(digest), Copy(partial(open, path, "rb"), os.fsdecode(path))
-    for place in filter(_is_uri, places):
+    for place in filter(is_outside, places):
         store = repository.lake.runtime.open_store(place, "")
         for digest, key in list(left.items()):
             if check_object(store, key).what is None:
@@ -356,8 +354,8 @@ def _candidates(
     left: Mapping[str, str],
     wanted: Mapping[str, int | None],
     places: Collection[str],
-) -> Iterator[tuple[str, bytes]]:
-    """Yield (digest, file) for files that may have one of the digests.
+) -> Iterator[bytes]:
+    """Yield the paths of files that may have one of the digests.
 
     Args:
         left: the wanted digests.
@@ -367,18 +365,15 @@ def _candidates(
     if not left:
         return
     with repository.lake.kv.read() as txn:
-        remembered = list(file_digests.find_files(txn, left))
+        remembered = [path for _, path in file_digests.find_files(txn, left)]
     yield from remembered
     sizes = {wanted[key] for key in left.values()}
-    for place in filterfalse(_is_uri, places):
+    for place in filterfalse(is_outside, places):
         for found in walk(os.fsencode(place), LinkPolicy.SKIP):
-            if found.problem is not None or not left:
-                continue
-            with suppress(OSError):
-                if None in sizes or os.path.getsize(found.path) in sizes:  # noqa: PTH202 - bytes
-                    digest = _digest_of_file(found.path)
-                    if digest is not None:
-                        yield digest, found.path
+            if found.problem is None and left:
+                with suppress(OSError):
+                    if None in sizes or os.path.getsize(found.path) in sizes:  # noqa: PTH202 - bytes
+                        yield found.path
 
 
 def _digest_of_file(path: bytes) -> str | None:

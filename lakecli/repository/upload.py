@@ -5,8 +5,8 @@ The object is stored under the digest of its contents, and no entry refers to it
 `stage_together` is called. Otherwise garbage collection deletes the object after the grace period.
 """
 
-import errno
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -19,18 +19,18 @@ from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
-from lakecli.committed.values import Columns, decode_entry, encode_entry, encode_external, is_same
+from lakecli.committed.values import decode_entry, encode_entry, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv.local_store import Record
 from lakecli.repository.contract import Repository
-from lakecli.repository.guard import Change, claim_values, uploaded_changes
+from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.reading.addresses import find_object, is_external
 from lakecli.repository.reading.recorded import md5_of
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage, values_on
 from lakecli.repository.transfer.ignore_patterns import EVERYTHING, Selection
 from lakecli.repository.transfer.ingest import ExpectedObject, Ingest, Ingested
-from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile, SpecialFile
+from lakecli.repository.transfer.walk import FileOpener, LinkPolicy, OpenFile
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries, uploads_of
 
@@ -67,18 +67,15 @@ class UploadOptions(NamedTuple):
         metadata = dict(self.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
+        content_type = content_type_of(path) if self.content_type is None else self.content_type
         return Entry(
             physical_address=data_key(ingested.digest),
             size=ingested.size,
             checksum=ingested.digest,
             modified_at=at,
-            content_type=self.type_of(path),
+            content_type=content_type,
             metadata=metadata,
         )
-
-    def type_of(self, path: bytes) -> str:
-        """Return the content type of an object."""
-        return content_type_of(path) if self.content_type is None else self.content_type
 
     def check(self, at: datetime) -> None:
         """Raise an error if an entry cannot record the options; call this before reading files."""
@@ -106,19 +103,16 @@ def upload_file(
     # A link that the user names is followed; one inside a directory is not.
     name = os.path.realpath(os.fsencode(source))
     try:
-        options.progress.expect(items=1, size=os.stat(name).st_size)
-        with FileOpener(None, options.links).open(name) as file:
-            brought = upload.file(file, path, present)
+        status = os.stat(name)
     except FileNotFoundError as error:
         raise NotFound(f"no such file: {source}") from error
-    except IsADirectoryError as error:
-        raise _is_directory(source) from error
-    except (SpecialFile, OSError) as error:
-        if isinstance(error, OSError) and error.errno != errno.ENXIO:  # the error of a socket
-            raise
-        if os.path.isdir(name):
-            raise _is_directory(source) from error
-        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise UsageError(f"{source} is a directory", hint="upload it with -r")
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"not a regular file: {source}", hint="pipe it in: SRC is -")
+    options.progress.expect(items=1, size=status.st_size)
+    with FileOpener(None, options.links).open(name) as file:
+        brought = upload.file(file, path, present)
     entry = upload.stage_one(brought, has_mtime=True)
     upload.finish()
     return entry
@@ -167,10 +161,6 @@ def deposit(
     return brought.value(options, at=repository.lake.runtime.now(), has_mtime=False)
 
 
-def _is_directory(source: StrPath) -> UsageError:
-    return UsageError(f"{source} is a directory", hint="upload it with -r")
-
-
 def _begin(
     repository: Repository, branch: str, path: bytes, options: UploadOptions
 ) -> "tuple[Uploader, bytes | None]":
@@ -196,23 +186,6 @@ class BroughtIn(NamedTuple):
         if self.present is not None and self.ingested.is_kept:
             return self.present
         return encode_entry(options.entry(self.path, self.ingested, at=at, has_mtime=has_mtime))
-
-
-def values_of(brought: Sequence[BroughtIn], options: UploadOptions, *, at: datetime) -> list[bytes]:
-    """Return `BroughtIn.value` of many files; if possible, all are encoded together."""
-    if options.metadata or any(each.ingested.is_kept for each in brought):
-        return [each.value(options, at=at, has_mtime=True) for each in brought]
-    digests = [each.ingested.digest for each in brought]
-    return encode_external(
-        Columns(
-            [data_key(digest).encode() for digest in digests],
-            [each.ingested.size for each in brought],
-            list(map(str.encode, digests)),
-            [int(at.timestamp())] * len(brought),
-            [options.type_of(each.path).encode() for each in brought],
-            [b"%d" % each.ingested.mtime for each in brought],
-        )
-    )
 
 
 class Uploader:
@@ -270,19 +243,15 @@ class Uploader:
         Args:
             changes: paths and entries that differ from those on the branch.
             surplus: paths and encoded entries to delete in the same transaction, unless somebody
-                has changed them.
+                has changed them: a commit contains all changes and deletions, or none.
 
         Returns:
             The number of entries that were deleted.
         """
         claimed = uploaded_changes(changes)
-        if surplus:
-            return self._replace(claimed, surplus)
-        self._stager.write(claimed, kind="upload")
-        return 0
-
-    def _replace(self, claimed: Sequence[Change], surplus: Sequence[Record]) -> int:
-        """Stage changes and deletions together, so that a commit contains all or none of them."""
+        if not surplus:
+            self._stager.write(claimed, kind="upload")
+            return 0
 
         def plan(view: View) -> tuple[Parts, int]:
             left = [path for path, value in surplus if is_same(view.find(path), value)]

@@ -128,7 +128,6 @@ def test_annotations_of_a_random_history_are_those_found_path_by_path(
     repository: Repository, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", (1 << 17, 7)[seed % 2])
-    monkeypatch.setattr(module, "FEW", (64, 0)[seed // 2 % 2])
     monkeypatch.setattr("lakecli.committed.diff.POINTS", (2, 0)[seed // 4 % 2])
     history = RandomHistory(repository, seed)
     for commit in history.commits[-3:]:

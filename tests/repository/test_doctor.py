@@ -6,6 +6,7 @@ import json
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 
@@ -48,25 +49,33 @@ ELSEWHERE = {"multipart", "checksums", "presign", "cors", "to-presign"}
 RUNTIME = Runtime(system_now, random_id)
 
 
+EXAMINER = Examiner(RUNTIME.now)
+
+
 def plenty(_: str) -> int:
     return 10**12
+
+
+@pytest.fixture(autouse=True)
+def large_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "free_space", plenty)
 
 
 def of_repository(
     lake: Lake, *, name: str = "demo", free_space: Callable[[str], int] = plenty
 ) -> dict[str, Check]:
-    examination = doctor.examine_repository(
-        name, lambda: lake, lake.home, RUNTIME, free_space=free_space
-    )
-    found = {check.name: check for check in examination.checks}
+    examination = doctor.examine_repository(name, lambda: lake, lake.home, RUNTIME, EXAMINER)
+    with patch.object(doctor, "free_space", free_space):
+        found = {check.name: check for check in examination.checks}
     assert tuple(found) == ALL_NAMES
     return found
 
 
 def of_namespace(namespace: Path, *, free_space: Callable[[str], int] = plenty) -> dict[str, Check]:
-    examination = doctor.examine_namespace(f"local://{namespace}", RUNTIME, free_space=free_space)
+    examination = doctor.examine_namespace(f"local://{namespace}", RUNTIME, EXAMINER)
     assert examination.namespace == f"local://{namespace}"
-    found = {check.name: check for check in examination.checks}
+    with patch.object(doctor, "free_space", free_space):
+        found = {check.name: check for check in examination.checks}
     assert tuple(found) == ("disk-space", *probe.NAMES, *doctor.TRAILING)
     return found
 
@@ -98,7 +107,7 @@ def test_a_local_store_that_does_not_open_is_reported(tmp_path: Path) -> None:
         raise Refused("the local store was written by a newer lakecli", hint="upgrade lakecli")
 
     home = Home(tmp_path / "store", tmp_path / "cache")
-    examination = doctor.examine_repository("demo", refuse, home, RUNTIME, free_space=plenty)
+    examination = doctor.examine_repository("demo", refuse, home, RUNTIME, EXAMINER)
     assert examination.namespace is None
     found = {check.name: check for check in examination.checks}
     assert tuple(found) == ALL_NAMES
@@ -236,7 +245,7 @@ def test_a_directory_that_lakefs_uses_is_reported(tmp_path: Path) -> None:
 
 def test_a_malformed_namespace_is_refused() -> None:
     with pytest.raises(UsageError):
-        doctor.examine_namespace("ftp://host", RUNTIME, free_space=plenty)
+        doctor.examine_namespace("ftp://host", RUNTIME, EXAMINER)
 
 
 # Ownership
@@ -291,16 +300,9 @@ def looked_at(
             return repository
 
     known: Any = Known()
-    examination = doctor.examine_repository(
-        "demo",
-        lambda: known,
-        lake.home,
-        runtime,
-        free_space=plenty,
-        examiner=Examiner(runtime.now, "ada", again),
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe, "fetch", lambda url, access, **options: store.fetch(url, **options))
+    examiner = Examiner(runtime.now, "ada", again)
+    examination = doctor.examine_repository("demo", lambda: known, lake.home, runtime, examiner)
+    with patch.object(probe, "fetch", lambda url, access, **options: store.fetch(url, **options)):
         return {check.name: check for check in examination.checks}
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
-from shutil import disk_usage
 from typing import Final, TypedDict
 
 from lakecli.base.uri import SCHEME, LakeUri, NotUri
@@ -153,17 +152,9 @@ def doctor(
 
 def _examine(context: Context, target: LakeUri | str, examiner: Examiner) -> library.Examination:
     if isinstance(target, str):
-        return library.examine_namespace(
-            target, context.runtime, free_space=_free_space, examiner=examiner
-        )
+        return library.examine_namespace(target, context.runtime, examiner)
     home, runtime = context.lake_home(), context.runtime
-    return library.examine_repository(
-        target.repository, context.lake, home, runtime, free_space=_free_space, examiner=examiner
-    )
-
-
-def _free_space(directory: str) -> int:
-    return disk_usage(directory).free
+    return library.examine_repository(target.repository, context.lake, home, runtime, examiner)
 
 
 def _group(check: Check) -> str:

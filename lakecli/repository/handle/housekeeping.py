@@ -153,9 +153,6 @@ def _confirmed_present(lake: OwnLake) -> datetime | None:
 
 def _drop_copies(repository: Repository, before: datetime, limit: int) -> int:
     """Delete copies of staged changes, made before a date, whose commit can no longer land."""
-    with repository.lake.kv.read() as txn:
-        if next(operation_log.iter_copies(txn, repository), None) is None:
-            return 0
     from lakecli.repository.journal.intents import iter_begun
 
     deleted = 0
@@ -191,9 +188,6 @@ def _expire_log(repository: Repository, cutoff: datetime, limit: int) -> int:
 
 def _forget(repository: Repository, cutoff: datetime, limit: int) -> int:
     """Delete all rows of a deleted repository, once its deletion can no longer be undone."""
-    with repository.lake.kv.read() as txn:
-        if not _is_gone(txn, repository, cutoff):
-            return 0
     deleted = 0
     with repository.lake.kv.write() as txn:
         forgotten = (each.key for each in repository.lake.forgotten(txn))

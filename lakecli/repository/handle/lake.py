@@ -120,23 +120,21 @@ class Lake:
         """
         with self.kv.read() as txn:
             record = find_repository(txn, name)
-            near = [] if record else _nearest(txn, name)
-            was_here = record is None and next(iter_forgotten(txn, name), None) is not None
-        if record is None:
-            hint = "list them: `repo list`"
-            if near:
-                hint = f"did you mean lakefs://{near[0]}?"
-            if was_here:
-                hint = f"it was deleted; see the operation log: `op log lakefs://{name}`"
-            raise NotFound(f"no repository {name!r} on this machine", hint=hint)
+            if record is None:
+                raise _no_such_repository(txn, name)
         return LocalRepository(self, record)
 
 
-def _nearest(txn: ReadTransaction, name: str) -> list[str]:
-    names = (record.name for record in islice(iter_repositories(txn), _NEIGHBOURS))
+def _no_such_repository(txn: ReadTransaction, name: str) -> NotFound:
     from difflib import get_close_matches
 
-    return get_close_matches(name, names, n=1)
+    names = (record.name for record in islice(iter_repositories(txn), _NEIGHBOURS))
+    hint = "list them: `repo list`"
+    if next(iter_forgotten(txn, name), None) is not None:
+        hint = f"it was deleted; see the operation log: `op log lakefs://{name}`"
+    elif near := get_close_matches(name, names, n=1):
+        hint = f"did you mean lakefs://{near[0]}?"
+    return NotFound(f"no repository {name!r} on this machine", hint=hint)
 
 
 class LocalRepository:

@@ -8,7 +8,7 @@ namespace is taken.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -59,7 +59,6 @@ class Description(NamedTuple):
         range_entries: the tree parameter N.
         default_branch: the name of the first branch of the repository.
         created_at: when the repository was created, by the clock of the creating machine.
-        needs_read: features that are needed for reading, and that this version does not support.
         needs_write: features that are needed for writing, and that this version does not support.
         is_from_lakefs: whether the repository was taken over from lakeFS.
     """
@@ -68,7 +67,6 @@ class Description(NamedTuple):
     range_entries: int
     default_branch: str
     created_at: datetime
-    needs_read: tuple[str, ...]
     needs_write: tuple[str, ...]
     is_from_lakefs: bool = False
 
@@ -138,7 +136,7 @@ def describe(store: ObjectStore) -> Description | None:
 
     Raises:
         IntegrityError: the namespace's ``repository.json`` cannot be parsed.
-        NewerRepository: the format of ``repository.json`` is newer than this lakecli.
+        NewerRepository: only newer versions may read the repository.
     """
     found = _read(store)
     if found is None:
@@ -146,13 +144,14 @@ def describe(store: ObjectStore) -> Description | None:
     try:
         known = validation.whole(1, validation.MAX_COUNT)(found.get("format"))
         if known > FORMAT:
-            raise _newer(store, f"format {known}")
+            raise _newer(store, [f"format {known}"])
         fields = _DESCRIPTION.read(found)
     except validation.Invalid as error:
         raise _damaged(store, error) from error
+    if needs := fields.pop("needs_read"):
+        raise _newer(store, map(repr, needs))
     del fields["format"]
     created_at, is_from_lakefs = fields.pop("created"), _origin_in(found) is not None
-    fields["needs_read"] = tuple(fields["needs_read"])
     fields["needs_write"] = tuple(need for need in fields["needs_write"] if need != POLICY_NEED)
     return Description(**fields, created_at=created_at, is_from_lakefs=is_from_lakefs)
 
@@ -173,21 +172,9 @@ def _damaged(store: ObjectStore, reason: ValueError) -> IntegrityError:
     return IntegrityError(what, hint="restore it from a backup, or use another storage namespace")
 
 
-def check_needs(store: ObjectStore, description: Description, *, writing: bool) -> None:
-    """Refuse a repository that needs features which this version does not support.
-
-    Raises:
-        NewerRepository: the repository needs such features; the error names them.
-    """
-    lacking = (*description.needs_read, *(description.needs_write if writing else ()))
-    if lacking:
-        raise _newer(store, ", ".join(map(repr, sorted(set(lacking)))))
-
-
-def _newer(store: ObjectStore, need: str) -> NewerRepository:
-    return NewerRepository(
-        f"the repository in {store.uri} needs a newer lakecli: {need}", hint="upgrade lakecli"
-    )
+def _newer(store: ObjectStore, needs: Iterable[str]) -> NewerRepository:
+    what = f"the repository in {store.uri} needs a newer lakecli: {', '.join(needs)}"
+    return NewerRepository(what, hint="upgrade lakecli")
 
 
 def claim(store: ObjectStore, record: RepositoryRecord) -> RepositoryRecord:
@@ -343,9 +330,8 @@ def describe_there(runtime: Runtime, uri: str, name: str) -> tuple[ObjectStore, 
             )
         hint = f"create one there: `repo create lakefs://{suggested} {uri}`"
         raise NotFound(f"no repository in {uri}", hint=hint)
-    check_needs(store, description, writing=False)
     fields = description._asdict()
-    del fields["needs_read"], fields["needs_write"]
+    del fields["needs_write"]
     return store, RepositoryRecord(name=name, storage_namespace=uri, region=region, **fields)
 
 
@@ -358,8 +344,8 @@ def check_writable(repository: Repository) -> None:
         OtherRepository: this repository no longer owns the namespace.
         Refused: lakeFS owns the namespace.
     """
-    description = check_readable(repository)
-    check_needs(repository.store, description, writing=True)
+    if needs := check_readable(repository).needs_write:
+        raise _newer(repository.store, map(repr, needs))
     ensure_shareable(repository)
 
 
@@ -392,5 +378,4 @@ def check_readable(repository: Repository) -> Description:
         found = "no repository" if description is None else f"repository {description.uuid}"
         hint = f"is the right disk mounted? examine it: `doctor {repository.uri}`"
         raise OtherRepository(f"{store.uri} holds {found}, not {repository.record.uuid}", hint=hint)
-    check_needs(store, description, writing=False)
     return description

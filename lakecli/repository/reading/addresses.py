@@ -29,9 +29,9 @@ import json
 import os
 import re
 import shlex
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -100,8 +100,8 @@ class Resolver:
         self._region = region
         self.compared: dict[Any, str] = {}
         self._trust: Trust | None = None
-        self._stores = OrderedDict[str, ObjectStore]()
         self._lock = Lock()
+        self._opened = lru_cache(MAX_OPEN)(self._open)  # the stores that were opened last
 
     def locate(self, address: str) -> tuple[ObjectStore, str]:
         """Return the store and the key of the bytes at an address.
@@ -123,7 +123,9 @@ class Resolver:
         if is_local(bucket):
             parent, _, key = real_path(f"{bucket}/{key}").rpartition("/")
             bucket = f"local://{parent}"
-        return at_version(self._open(bucket), split_pin(address).version_id), key
+        with self._lock:  # open each store once
+            store = self._opened(bucket)
+        return at_version(store, split_pin(address).version_id), key
 
     def check(self, address: str) -> tuple[str, str] | None:
         """Raise the errors that `locate` raises for an address, without opening a store.
@@ -133,7 +135,10 @@ class Resolver:
             for an address inside the namespace.
         """
         if not is_outside(address):
-            check_key(address)
+            if not is_key(address):
+                what = f"not an address in the storage namespace: {address!r}"
+                hint = "remove the object or upload it again; its entry is damaged or forged"
+                raise IntegrityError(what, hint=hint)
             return None
         try:
             bucket, key = split_address(split_pin(address).uri)
@@ -154,24 +159,15 @@ class Resolver:
         self._trust.check(bucket, key)
 
     def _open(self, bucket: str) -> ObjectStore:
-        with self._lock:
-            store = self._stores.get(bucket)
-            if store is None:
-                store = self._stores[bucket] = self._open_store(bucket, self._region_of(bucket))
-                if len(self._stores) > MAX_OPEN:
-                    self._stores.popitem(last=False)
-            self._stores.move_to_end(bucket)
-            return store
-
-    def _region_of(self, bucket: str) -> str:
-        """Return the region of a bucket, which signatures need; called when a store is opened."""
+        """Open the store of a bucket with the bucket's region, which signatures need."""
         assert self._trust is not None
+        region = ""
         if bucket == bucket_of(self._trust.namespace):
-            return self._region
-        if bucket.startswith("s3://"):
+            region = self._region
+        elif bucket.startswith("s3://"):
             with suppress(LakeError):  # then try the configured region
-                return self._find_region(bucket)
-        return ""
+                region = self._find_region(bucket)
+        return self._open_store(bucket, region)
 
 
 def is_key(address: str) -> bool:
@@ -181,13 +177,6 @@ def is_key(address: str) -> bool:
     component: it could then lead out of the namespace.
     """
     return {"", ".", ".."}.isdisjoint(address.split("/")) and "\0" not in address
-
-
-def check_key(address: str) -> None:
-    """Refuse a relative address that is not a valid key in the namespace; see `is_key`."""
-    if not is_key(address):
-        hint = "remove the object or upload it again; its entry is damaged or forged"
-        raise IntegrityError(f"not an address in the storage namespace: {address!r}", hint=hint)
 
 
 def find_object(repository: Repository, entry: Entry) -> ObjectInfo | None:
@@ -272,8 +261,8 @@ class Pin(NamedTuple):
     version_id: str
 
 
-def pinned(uri: str, version_id: str) -> str:
-    """Return the address of one version of the object at a URI.
+def pinned_bytes(uri: bytes, version_id: str) -> bytes:
+    """Return the address of one version of the object at a URI, as bytes.
 
     The ID is percent-encoded: a store may use any characters in its IDs.
 
@@ -285,12 +274,7 @@ def pinned(uri: str, version_id: str) -> str:
     written = quote(version_id, safe="")
     if not written or not re.fullmatch(_ID, written):
         raise UsageError(f"not a version ID that an address can hold: {version_id!r}")
-    return f"{uri}{MARK}{written}"
-
-
-def pinned_bytes(uri: bytes, version_id: str) -> bytes:
-    """Return the address of one version of an object as bytes; see `pinned`."""
-    return uri + pinned("", version_id).encode()
+    return uri + _MARK + written.encode()
 
 
 def unpinned_bytes(uri: bytes) -> bytes:

@@ -85,13 +85,17 @@ class View(NamedTuple):
         """
         from lakecli.committed.values import decode_entry
 
+        return decode_entry(self.value(path))
+
+    def value(self, path: bytes) -> bytes:
+        """Return the encoded entry at a path; raise the error of `entry` if there is no object."""
         value = self.find(path)
         if value is None:
             below = path if path.endswith(b"/") else path + b"/"
             is_prefix = next(self.scan(prefix=below), None) is not None
             near = None if is_prefix else self.nearest(path)
             raise no_such_path(self.repository, self.name, path, is_prefix=is_prefix, near=near)
-        return decode_entry(value)
+        return value
 
     def nearest(self, path: bytes) -> bytes | None:
         """Return a path in the same directory with a similar name, or ``None``.

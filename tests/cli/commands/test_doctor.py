@@ -83,7 +83,7 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.fixture(autouse=True)
 def usual_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakecli.cli.commands.doctor._free_space", lambda _: 20 * 10**9)
+    monkeypatch.setattr("lakecli.repository.doctor.free_space", lambda _: 20 * 10**9)
     monkeypatch.setattr(native, "problem", lambda: "")
 
 

@@ -12,11 +12,18 @@ from lakecli.base.ids import RepositoryUuid
 from lakecli.base.retry import CLAIMS, Retries
 from lakecli.errors import AlreadyExists, ErrorKind, IntegrityError, Unreachable
 from lakecli.repository.handle import namespace
-from lakecli.repository.handle.namespace import NewerRepository, check_needs, describe, owner_of
+from lakecli.repository.handle.namespace import (
+    NewerRepository,
+    check_readable,
+    check_writable,
+    describe,
+    owner_of,
+)
 from lakecli.repository.lakefs.kept_dumps import find_take_over
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
 from lakecli.stores.memory import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
+from tests.support.lakes import through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +49,8 @@ def test_repository_json_holds_what_a_clone_needs(repository: Repository) -> Non
         record.default_branch,
         record.created_at,
         (),
-        (),
         False,
     )
-    check_needs(repository.store, description, writing=True)
 
 
 def test_a_lost_repository_json_is_rewritten_as_that_of_a_take_over(repository: Repository) -> None:
@@ -171,10 +176,12 @@ def holding(data: bytes) -> MemoryStore:
 
 
 def test_a_valid_repository_json_is_read() -> None:
-    found = describe(holding(json.dumps({**SOUND, "unknown": {"later": 1}}).encode()))
+    found = describe(
+        holding(json.dumps({**SOUND, "needs_read": [], "unknown": {"later": 1}}).encode())
+    )
     assert found is not None
     assert (type(found.uuid), found.uuid) == (RepositoryUuid, SOUND["uuid"])
-    assert (found.needs_read, found.needs_write) == (("new",), ())
+    assert found.needs_write == ()
 
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
@@ -214,14 +221,9 @@ def test_a_newer_format_is_refused(repository: Repository) -> None:
 
 
 def test_an_unknown_requirement_is_refused(repository: Repository) -> None:
-    store = changed(repository, needs_write=["packs:2"])
-    description = describe(store)
-    assert description is not None
-    check_needs(store, description, writing=False)
-    with pytest.raises(NewerRepository, match="'packs:2'"):
-        check_needs(store, description, writing=True)
-    store = changed(repository, needs_read=["trees:3"])
-    description = describe(store)
-    assert description is not None
+    newer = through(repository, changed(repository, needs_write=["packs:2", "refs:2"]))
+    assert check_readable(newer).needs_write == ("packs:2", "refs:2")
+    with pytest.raises(NewerRepository, match="'packs:2', 'refs:2'"):
+        check_writable(newer)
     with pytest.raises(NewerRepository, match="'trees:3'"):
-        check_needs(store, description, writing=False)
+        describe(changed(repository, needs_read=["trees:3"]))
