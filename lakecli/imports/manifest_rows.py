@@ -1,8 +1,7 @@
 """Read the rows of a manifest: the names of its columns, and the meaning of their values.
 
 Text is read line by line, which needs no other package; Parquet is read by Arrow, in bulk. Both
-readers interpret the same values in the same way, and refuse the same values. Through Spark, rows
-are sent as batches of Arrow with `COLUMNS`.
+readers interpret the same values in the same way, and refuse the same values.
 """
 
 import csv
@@ -269,8 +268,8 @@ def _row(
         raise IntegrityError(f"{where}: {error.message}", hint=error.hint) from error
 
 
-def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
-    """Return tuples as rows; the values of each tuple are in the order of `COLUMNS`."""
+def rows_of_tuples(tuples: Iterable[tuple[Any, ...]]) -> Rows:
+    """Return tuples as rows; the values of each tuple are in the order of `Rows.columns`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
     given = [each or b"" for each in types] if any(types) else None
     return Rows(keys, addresses, sizes, checksums, seconds, given)
@@ -396,32 +395,3 @@ def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str
         error.at = len(found)
         raise
     return found
-
-
-COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
-"""The columns of rows while they are sorted."""
-
-
-def schema() -> Any:  # noqa: ANN401
-    """Return the Arrow schema of `COLUMNS`."""
-    import pyarrow as pa
-
-    kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary())
-    return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
-
-
-def batch_of(rows: Rows) -> Any:  # noqa: ANN401
-    """Return rows as a batch of Arrow with `COLUMNS`."""
-    import pyarrow as pa
-
-    columns = zip(rows.columns(), schema(), strict=True)
-    arrays = [pa.array(column, field.type) for column, field in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
-
-
-def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
-    """Return the rows of a batch with `COLUMNS`."""
-    paths, addresses, sizes, checksums, seconds = (each.to_pylist() for each in batch.columns[:5])
-    types = batch.column(5)
-    given = None if types.null_count == len(types) else types.fill_null(b"").to_pylist()
-    return Rows(paths, addresses, sizes, checksums, seconds, given)
