@@ -15,7 +15,7 @@ import pwd
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from io import BufferedReader, FileIO
@@ -28,13 +28,7 @@ from lakecli.errors import Unsupported
 from lakecli.stores import contract
 from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, Version, key_bytes
 from lakecli.stores.local import files
-from lakecli.stores.local.directory import (
-    TEMPORARY,
-    KeptDirectory,
-    RootDirectory,
-    is_possible_path,
-    split_key,
-)
+from lakecli.stores.local.directory import TEMPORARY, RootDirectory, is_possible_path, split_key
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -267,20 +261,6 @@ class DirectoryStore:
         from lakecli.stores.local.batch import LocalBatch
 
         return LocalBatch(self._directory)
-
-    @contextmanager
-    def reading_in_order(self) -> Iterator[DirectoryStore]:
-        """Yield a store for one thread that reads data objects in the order of their keys.
-
-        This store opens each directory once; see `KeptDirectory`.
-        """
-        kept = KeptDirectory(self._directory.root, clock_ns=self._directory.clock_ns)
-        reader = DirectoryStore(kept.root)
-        reader._directory = kept
-        try:
-            yield reader
-        finally:
-            kept.close()
 
     def get_together(
         self, core: native.Core, keys: Sequence[str], limit: int
