@@ -219,6 +219,16 @@ class CloudStore(
                 return
             position = following
 
+    def in_order(self, items: Iterable[T], name_of: Callable[[T], str]) -> Iterator[T]:
+        """Yield the items of a listing; raise `Unsupported` if they are not in byte order."""
+        last: bytes | None = None
+        for item in items:
+            name = contract.key_bytes(name_of(item))
+            if last is not None and name <= last:
+                raise self.translator.no_order()
+            last = name
+            yield item
+
     def full(self, key: str) -> str:
         """Return the full name of an object: the prefix of the namespace and the key.
 

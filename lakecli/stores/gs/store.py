@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.content_types import DEFAULT
@@ -151,20 +152,17 @@ class GsStore(MatchingCloudStore["GsClient"]):
             Unsupported: the store does not list in byte order.
         """
         floor = self.start + after if after else ""
-        wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
+        wanted, floor = self.utf8(self.start + prefix), self.utf8(floor)
 
-        def ask(position: str) -> tuple[list[tuple[bytes, ObjectInfo]], str | None]:
+        def ask(position: str) -> tuple[list[ObjectInfo], str | None]:
             found, following = self.sdk().page(wanted, start=floor, position=position)
-            named = [(name_below(wanted, blob.name or "").encode(), blob) for blob in found]
-            return [(name, self._info_of(blob)) for name, blob in named], following
+            for blob in found:
+                name_below(wanted, blob.name or "")
+            return [self._info_of(blob) for blob in found], following
 
-        for name, info in self.follow_pages(ask, ""):
-            if name <= last:
-                if name == floor.encode():
-                    continue  # a listing starts at a name, but `after` excludes it
-                raise self.translator.no_order()
-            last = name
-            yield info
+        for info in self.in_order(self.follow_pages(ask, ""), attrgetter("key")):
+            if not after or info.key > after:  # the listing starts at `after`
+                yield info
 
     def check_versions(self) -> None:
         """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
