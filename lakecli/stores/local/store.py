@@ -16,7 +16,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from io import BufferedReader, FileIO
 from itertools import groupby
@@ -242,13 +242,12 @@ class DirectoryStore:
             with suppress(FileNotFoundError):
                 self._directory.remove_own()
 
-    def clear_temporaries(self, *, older_than: timedelta) -> int:
+    def clear_temporaries(self) -> None:
         """Remove the temporary files of killed processes; see `batch.clear_temporaries`."""
         with self._directory.translated("temporary files"):
             from lakecli.stores.local.batch import clear_temporaries
 
-            age_ns = int(older_than.total_seconds()) * 10**9
-            return clear_temporaries(self._directory, before_ns=self._directory.clock_ns() - age_ns)
+            clear_temporaries(self._directory)
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None`` if there is no such object."""
