@@ -305,11 +305,13 @@ class ReportsAccess(Protocol):
 
 @runtime_checkable
 class ShowsClock(Protocol):
-    """A store whose responses have the time of its clock in the header ``Date``."""
+    """A store whose responses have the time of its clock in the header ``Date``.
 
-    @property
-    def server_date(self) -> ServerDate:
-        """The ``Date`` of the last response."""
+    Attributes:
+        server_date: the ``Date`` of the last response.
+    """
+
+    server_date: ServerDate
 
 
 @runtime_checkable

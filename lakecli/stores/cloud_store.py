@@ -92,13 +92,8 @@ class CloudStore(
         self._prefix = prefix
         self.start = f"{prefix}/" if prefix else ""
         self.translator = translator
-        self._server_date = date
+        self.server_date = date
         self._learned: set[str] = set()  # shared with the stores that `at_version` returns
-
-    @property
-    def server_date(self) -> ServerDate:
-        """The ``Date`` of the last response."""
-        return self._server_date
 
     @property
     def uri(self) -> str:
