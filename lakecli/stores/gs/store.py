@@ -30,7 +30,7 @@ from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_for, version_of
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import LONGEST, PresignedUrl, PresignRequest, quoted_path
-from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
+from lakecli.stores.responses import UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
 if TYPE_CHECKING:
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 1_024
 """Longest name of an object, in bytes."""
-
-_LONGEST_CHARACTER = 4
-"""Largest size of a character, in bytes."""
 
 VERSION_TRIES = 5
 """Number of attempts to read an object that other processes keep replacing."""
@@ -81,11 +78,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
-            data = self.read_matching(full, start, end, matching, self._generation).data
-            longest = -start if start < 0 else length
-            if longest is not None and len(data) > longest:
-                raise RangeIgnoredError
-        return data
+            return self.read_matching(full, start, end, matching, self._generation).data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
@@ -267,7 +260,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         full = super().full(key)
         if "\n" in full or "\r" in full or full in {".", ".."}:
             raise UsageError(f"{self.cloud} cannot hold an object of this key: {key!r}")
-        if len(full) * _LONGEST_CHARACTER > LONGEST_NAME and len(full.encode()) > LONGEST_NAME:
+        if len(full.encode()) > LONGEST_NAME:
             raise UsageError(f"key too long for {self.cloud}: {key!r}")
         return full
 
