@@ -100,7 +100,6 @@ _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """Characters not allowed in a plain file name: ``"``, percent, backslash, control, non-ASCII."""
 
 PORTS: Final = {"http": 80, "https": 443}
-_NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
 class V4(NamedTuple):
@@ -161,14 +160,10 @@ def quoted_path(path: str) -> str:
     return quote(path, safe="/~")
 
 
-def _quoted(value: str) -> str:
-    """Return a query value, percent-encoded; the encodings of runs of characters are cached."""
-    return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
-
-
 @lru_cache(64)
-def _quoted_run(text: str) -> str:
-    return quote(text, safe="")
+def _quoted(value: str) -> str:
+    """Return a query value, percent-encoded; most values are the same in all URLs."""
+    return quote(value, safe="")
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
