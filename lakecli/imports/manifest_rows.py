@@ -301,7 +301,8 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
             column = _as_binary(column).fill_null(b"")
         types = _texts(column, layout.content_type)
     sizes = _sizes(batch.column(layout.size), layout.size)
-    checksums = _without_quotes(_texts(batch.column(layout.checksum), layout.checksum))
+    tags = _texts(batch.column(layout.checksum), layout.checksum)
+    checksums = [tag.strip(b'"') for tag in tags]  # a few listings quote ETags
     times = [now] * len(keys)
     if layout.mtime:
         times = _times(batch.column(layout.mtime), layout.mtime)
@@ -338,13 +339,6 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
         if max(map(len, values), default=0) <= MAX_TEXT_SIZE:
             return values
     return _each(parse_text, column.to_pylist(), name)
-
-
-def _without_quotes(checksums: list[bytes]) -> list[bytes]:
-    """Return checksums without the quotes that a few listings put around ETags."""
-    if b'"' not in b"".join(checksums):
-        return checksums
-    return [checksum.strip(b'"') for checksum in checksums]
 
 
 def _as_binary(column: Any) -> Any:  # noqa: ANN401
