@@ -42,11 +42,11 @@ def partitions_of(rows: int) -> int:
     return min(MAX_PARTITIONS, 1 + rows // ROWS_PER_PARTITION)
 
 
-def frame_by_number(runner: SparkRunner, task: RowsTask, count: int, columns: Any) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
+def frame_by_number(runner: SparkRunner, task: RowsTask, count: int, columns: str) -> Any:  # noqa: ANN401 - a DataFrame, of a package without types
     """Return the rows that `count` tasks yield, as a DataFrame; each task gets its number.
 
     Args:
-        columns: the columns of the rows: names and types in Spark's DDL, or a schema.
+        columns: names and types of the columns, in Spark's DDL.
     """
     return runner.session.range(0, count, 1, count).mapInArrow(task, columns)
 

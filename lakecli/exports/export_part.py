@@ -21,14 +21,16 @@ from lakecli.committed.scan import scan, type_of
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import decode_entry, identity_of, is_same
 from lakecli.engine.runner import StoreLocation
-from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target, real
+from lakecli.exports.target import WHOLE, BucketTarget, ExportItem, open_target
 from lakecli.repository.contract import AddressResolver
+from lakecli.repository.reading.addresses import real_uri
 from lakecli.repository.reading.contents import read_located, with_attributes
 from lakecli.repository.reading.recorded import AsRecorded, Recorded, locate_recorded
 from lakecli.repository.transfer.destination import ENDS_ALL, ObstructedFile, UnsafeName
 from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.transfer.parallel import MAX_FAILURES, Memory, Workers
 from lakecli.repository.transfer.plan import ObjectTally, PathAction, PathStep
+from lakecli.stores.capabilities import can_copy
 from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
 from lakecli.stores.uri import is_local
 from lakecli.worktree.obstacles import parents_of
@@ -233,7 +235,7 @@ class _Export:
         place = job.destination, job.region, account, check
         self.target = open_target(*place, dry_run=job.dry_run)
         self._is_local = is_local(job.destination)
-        own = real(job.location.uri).removeprefix(real(job.destination) + "/")
+        own = real_uri(job.location.uri).removeprefix(real_uri(job.destination) + "/")
         self._own = os.fsencode(own) + b"/"
         self._in_a_row = 0
         self._memory = Memory()
@@ -441,7 +443,7 @@ class _Export:
         verify, target = self._job.verify, self.target
         may_copy = self._can_copy and (not verify or entry.size > WHOLE)
         origin = store.unverified if isinstance(store, AsRecorded) else store
-        if may_copy and isinstance(target, BucketTarget) and target.may_copy(origin):
+        if may_copy and isinstance(target, BucketTarget) and can_copy(origin, target.store):
             if verify:
                 for _ in self._pieces(store, key, entry):
                     pass

@@ -32,9 +32,10 @@ from lakecli.engine.runner import Runner, StoreLocation
 from lakecli.engine.scratch import in_order
 from lakecli.errors import PartialFailure, Refused
 from lakecli.exports.export_part import ExportOutcome, ExportPart, Hands, Job, export_part
-from lakecli.exports.target import OwnFiles, real
+from lakecli.exports.target import OwnFiles
 from lakecli.repository.contract import Repository
 from lakecli.repository.diff import TreesToCompare
+from lakecli.repository.reading.addresses import real_uri
 from lakecli.repository.reading.view import commit_at, no_such_path, open_view
 from lakecli.repository.staged.changes import uncommitted
 from lakecli.repository.transfer.destination import Destination
@@ -253,7 +254,7 @@ def checked_destination(repository: Repository, destination: str) -> str:
     """
     uri = normalise(destination)
     own = repository.record.storage_namespace
-    if f"{uri}/".startswith(f"{own}/") or f"{real(uri)}/".startswith(f"{real(own)}/"):
+    if f"{uri}/".startswith(f"{own}/") or f"{real_uri(uri)}/".startswith(f"{real_uri(own)}/"):
         raise Refused(
             f"the destination lies in the repository's own storage namespace: {uri}",
             hint="export to another prefix, bucket or directory",

@@ -17,7 +17,7 @@ from lakecli.repository.reading.contents import digest_of
 from lakecli.repository.transfer.destination import Destination, UnsafeName, is_marker
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.stores import contract
-from lakecli.stores.capabilities import can_copy, copy_across
+from lakecli.stores.capabilities import copy_across
 from lakecli.stores.streams import PieceReader
 from lakecli.stores.uri import is_local, parse
 from lakecli.worktree.obstacles import obstacle_at
@@ -86,11 +86,6 @@ def open_target(
     if is_local(uri):
         return DirectoryTarget(os.fsencode(parse(uri).path), check, dry_run=dry_run)
     return BucketTarget(open_by_uri(uri, region=region, account=account))
-
-
-def real(uri: str) -> str:
-    """Return a URI; in a URI of a directory, symbolic links are resolved."""
-    return f"local://{os.path.realpath(parse(uri).path)}" if is_local(uri) else uri
 
 
 class OwnFiles:
@@ -261,10 +256,6 @@ class BucketTarget:
         attributes, is_whole = self._attributes(item)
         self.store.put(self._key(item), body, contract.ANY, attributes)
         return is_whole
-
-    def may_copy(self, source: contract.ObjectStore) -> bool:
-        """Return whether the store itself can copy objects from `source` to the destination."""
-        return can_copy(source, self.store)
 
     def copy(self, item: ExportItem, source: contract.ObjectStore, key: str) -> bool:
         """Have the store copy an object on its side; return whether it did."""

@@ -69,12 +69,6 @@ class Hashing(NamedTuple):
             return False
         return (int(digest[:12], 16) / 16**12 + self.offset) % 1 < self.share
 
-    def objects(self, low: str, high: str) -> Iterator[contract.ObjectInfo]:
-        """List the objects to read in an interval."""
-        for info, _ in list_between(self.location.store(), low, high):
-            if self.takes(info.key):
-                yield info
-
 
 def bounds_of(number: int, digits: int) -> tuple[str, str]:
     """Return the first key of a part of ``data/``, and the first key after the part.
@@ -119,9 +113,11 @@ def hash_interval(interval: ObjectInterval, *, hashing: Hashing) -> list[Hashed]
     Returns:
         One result for all intact objects, with their total size, then one for each damaged object.
     """
-    found = [Hashed(interval.low, None, 0)]
-    for info in hashing.objects(interval.low, interval.high):
-        hashed = check_object(hashing.location.store(), info.key)
+    found, store = [Hashed(interval.low, None, 0)], hashing.location.store()
+    for info, _ in list_between(store, interval.low, interval.high):
+        if not hashing.takes(info.key):
+            continue
+        hashed = check_object(store, info.key)
         if hashed.what is None:
             found[0] = found[0]._replace(size=found[0].size + hashed.size)
         else:

@@ -203,18 +203,13 @@ def inside_error(address: str, namespace: str) -> Refused:
 
 def check_outside(repository: Repository, uri: str) -> None:
     """Refuse a source that contains the repository's namespace, or is inside the namespace."""
-    own = _real(repository.record.storage_namespace)
-    other = _real(uri)
+    own = addresses.real_uri(repository.record.storage_namespace)
+    other = addresses.real_uri(uri)
     if (other + "/").startswith(own + "/"):
         raise inside_error(uri, repository.record.storage_namespace)
     if (own + "/").startswith(other + "/"):
         hint = "import a prefix that does not contain it"
         raise Refused(f"the source {uri} contains the repository's own namespace {own}", hint=hint)
-
-
-def _real(uri: str) -> str:
-    """Return a URI; resolve the symbolic links of a directory on this machine."""
-    return "local://" + addresses.real_path(uri).rstrip("/") if is_local(uri) else uri
 
 
 AT_ONCE: Final = 32

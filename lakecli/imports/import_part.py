@@ -342,44 +342,43 @@ class Merging:
         for piece in self._base.before(keys[-1] + b"\0"):
             assert not isinstance(piece, Whole)  # the horizon lies within one range
             present.update(zip(piece.keys, piece.values, strict=True))
-        if self._lister is not None:
-            self._list_merged(self._lister, keys, values, present)
-        tally = self.tally
-        if not present:
-            tally.added += len(keys)
+        if not present and self._lister is None:
+            self.tally.added += len(keys)
         else:
             values = list(values)
-            for at, key in enumerate(keys):
-                old = present.pop(key, None)
-                if old is None:
-                    tally.added += 1
-                elif is_same(old, values[at]):
-                    tally.unchanged += 1
-                    values[at] = old  # keep the old record, including its times
-                else:
-                    tally.changed += 1
-                    tally.unpinned += names_version(old) and not names_version(values[at])
-            if self._replaces:
-                tally.removed += len(present)
-            elif present:
+            self._compare(keys, values, present)
+            if present and not self._replaces:
                 present.update(zip(keys, values, strict=True))
                 keys = sorted(present)
                 values = [present[key] for key in keys]
         if self._sink is not None:
             self._sink.add(keys, values)
 
-    def _list_merged(
-        self, lister: Lister, keys: list[bytes], values: list[bytes], present: dict[bytes, bytes]
-    ) -> None:
-        """List objects of the source, and the records of the branch between them."""
-        found = []
-        for key, value in zip(keys, values, strict=True):
-            old = present.get(key)
-            action = PathAction.NEW if old is None else PathAction.CHANGED
-            if old is not None and is_same(old, value):
+    def _compare(self, keys: list[bytes], values: list[bytes], present: dict[bytes, bytes]) -> None:
+        """Count and list the changes at the paths of objects, and the records to remove.
+
+        Args:
+            values: the values of the objects; for an unchanged object, the record of the branch
+                replaces the value, to keep its times.
+            present: the records of the branch; records at `keys` are removed.
+        """
+        tally, found = self.tally, []
+        for at, key in enumerate(keys):
+            old, new = present.pop(key, None), values[at]
+            if old is None:
+                action = PathAction.NEW
+                tally.added += 1
+            elif is_same(old, new):
                 action = PathAction.UNCHANGED
-            found.append((key, action, value))
+                tally.unchanged += 1
+                values[at] = old
+            else:
+                action = PathAction.CHANGED
+                tally.changed += 1
+                tally.unpinned += names_version(old) and not names_version(new)
+            found.append((key, action, new))
         if self._replaces:
-            gone = present.keys() - keys
-            found += ((key, PathAction.DELETED, present[key]) for key in gone)
-        lister.add(found)
+            tally.removed += len(present)
+            found += ((key, PathAction.DELETED, value) for key, value in present.items())
+        if self._lister is not None:
+            self._lister.add(found)

@@ -1,8 +1,7 @@
 """Read the rows of a manifest: the names of its columns, and the meaning of their values.
 
 Text is read line by line, which needs no other package; Parquet is read by Arrow, in bulk. Both
-readers interpret the same values in the same way, and refuse the same values. Through Spark, rows
-are sent as batches of Arrow with `COLUMNS`.
+readers interpret the same values in the same way, and refuse the same values.
 """
 
 import csv
@@ -269,8 +268,8 @@ def _row(
         raise IntegrityError(f"{where}: {error.message}", hint=error.hint) from error
 
 
-def rows_of_tuples(tuples: Sequence[tuple[Any, ...]]) -> Rows:
-    """Return tuples as rows; the values of each tuple are in the order of `COLUMNS`."""
+def rows_of_tuples(tuples: Iterable[tuple[Any, ...]]) -> Rows:
+    """Return tuples as rows; the values of each tuple are in the order of `Rows.columns`."""
     keys, addresses, sizes, checksums, seconds, types = map(list, zip(*tuples, strict=True))
     given = [each or b"" for each in types] if any(types) else None
     return Rows(keys, addresses, sizes, checksums, seconds, given)
@@ -302,7 +301,8 @@ def rows_of_parquet(batch: Any, layout: Layout, *, now: int) -> Rows:  # noqa: A
             column = _as_binary(column).fill_null(b"")
         types = _texts(column, layout.content_type)
     sizes = _sizes(batch.column(layout.size), layout.size)
-    checksums = _without_quotes(_texts(batch.column(layout.checksum), layout.checksum))
+    tags = _texts(batch.column(layout.checksum), layout.checksum)
+    checksums = [tag.strip(b'"') for tag in tags]  # a few listings quote ETags
     times = [now] * len(keys)
     if layout.mtime:
         times = _times(batch.column(layout.mtime), layout.mtime)
@@ -339,13 +339,6 @@ def _texts(column: Any, name: str) -> list[bytes]:  # noqa: ANN401
         if max(map(len, values), default=0) <= MAX_TEXT_SIZE:
             return values
     return _each(parse_text, column.to_pylist(), name)
-
-
-def _without_quotes(checksums: list[bytes]) -> list[bytes]:
-    """Return checksums without the quotes that a few listings put around ETags."""
-    if b'"' not in b"".join(checksums):
-        return checksums
-    return [checksum.strip(b'"') for checksum in checksums]
 
 
 def _as_binary(column: Any) -> Any:  # noqa: ANN401
@@ -396,32 +389,3 @@ def _each(parse: Callable[[object, str], T], values: Iterable[object], name: str
         error.at = len(found)
         raise
     return found
-
-
-COLUMNS: Final = ("path", "address", "size", "checksum", "seconds", "content_type")
-"""The columns of rows while they are sorted."""
-
-
-def schema() -> Any:  # noqa: ANN401
-    """Return the Arrow schema of `COLUMNS`."""
-    import pyarrow as pa
-
-    kinds = (pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(), pa.binary())
-    return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
-
-
-def batch_of(rows: Rows) -> Any:  # noqa: ANN401
-    """Return rows as a batch of Arrow with `COLUMNS`."""
-    import pyarrow as pa
-
-    columns = zip(rows.columns(), schema(), strict=True)
-    arrays = [pa.array(column, field.type) for column, field in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
-
-
-def rows_of_batch(batch: Any) -> Rows:  # noqa: ANN401
-    """Return the rows of a batch with `COLUMNS`."""
-    paths, addresses, sizes, checksums, seconds = (each.to_pylist() for each in batch.columns[:5])
-    types = batch.column(5)
-    given = None if types.null_count == len(types) else types.fill_null(b"").to_pylist()
-    return Rows(paths, addresses, sizes, checksums, seconds, given)

@@ -14,7 +14,6 @@ imported again.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -257,7 +256,7 @@ Nothing refers to the ranges of the part until the import is committed. So garba
 delete the ranges after its grace period, which is at least a day.
 """
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _CHECK_SIZE: Final = 32
 
 
@@ -344,12 +343,16 @@ class Journal:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-_AS_THEY_ARE: Final = ("base", "failed", "ranges_written", "listed", "verified")
+_AS_THEY_ARE: Final = ("base", "listed", "verified")
 """Fields of a result that are stored in JSON unchanged."""
 
 
 def pack_result(result: model.ImportedPart) -> bytes:
-    """Encode a result as bytes, without `steps`: the results of dry runs are not stored."""
+    """Encode the fields of a result that a continued import needs.
+
+    Only complete results are stored, not those of a dry run. So the fields about failures,
+    duplicates and steps are empty.
+    """
     pieces: list[bytes] = []
     sizes = []
     for column in result.cut:
@@ -359,8 +362,6 @@ def pack_result(result: model.ImportedPart) -> bytes:
     header = {name: getattr(result, name) for name in _AS_THEY_ARE} | {
         "columns": sizes,
         "tally": asdict(result.tally),
-        "failures": [[os.fsdecode(failure.path), failure.why] for failure in result.failures],
-        "duplicates": [os.fsdecode(path) for path in result.duplicates],
         "places": result.places,
     }
     return b"".join([json.dumps(header).encode(), b"\n", *pieces])
@@ -380,10 +381,6 @@ def unpack_result(data: bytes) -> model.ImportedPart:
     return model.ImportedPart(
         cut=Cut(*columns),
         tally=model.ImportTally(**header["tally"]),
-        failures=tuple(
-            model.ImportFailure(os.fsencode(path), why) for path, why in header["failures"]
-        ),
-        duplicates=tuple(map(os.fsencode, header["duplicates"])),
         places=tuple(header["places"]),
         **{name: header[name] for name in _AS_THEY_ARE},
     )

@@ -25,15 +25,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lakecli.base.temporary_files import SqliteErrors, replacing
-from lakecli.engine.errors_as_json import carrying_errors, new_nonce
+from lakecli.engine import spark_joins
+from lakecli.engine.errors_as_json import new_nonce
 from lakecli.engine.runner import Runner
 from lakecli.engine.scratch import Scratch, dump_value, load_value, take_value
-from lakecli.engine.spark_joins import RESULT, arrow_batches, frame_by_number, task_number
+from lakecli.engine.spark_joins import Batches, arrow_batches
 from lakecli.engine.spark_runner import SparkRunner, apply, opened, raise_translated
 from lakecli.imports import model
 from lakecli.imports.import_part import import_rows
 from lakecli.imports.manifest import Manifest, ManifestPiece
-from lakecli.imports.manifest_rows import batch_of, rows_of_batch, rows_of_tuples, schema
+from lakecli.imports.manifest_rows import rows_of_tuples
 from lakecli.stores.streams import groups_of
 
 PART_ROWS: Final = 262_144
@@ -138,8 +139,11 @@ LEAST_TASKS: Final = 8
 INTERVALS: Final = "intervals.json"
 """The name of the file in the journal with the keys at which the intervals begin."""
 
-INTERVAL: Final = "interval"
-"""The column with the number of a row's interval; Spark's partition has the same number."""
+COLUMNS: Final = (
+    "path binary, address binary, size bigint, checksum binary, seconds bigint, "
+    "content_type binary, interval int"
+)
+"""The columns of rows that Spark sorts; each row goes to the partition of its interval's number."""
 
 
 class IntervalSource(NamedTuple):
@@ -241,9 +245,6 @@ def import_shuffled(
     Args:
         items: the intervals that are not finished yet.
     """
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if not items:
         return
     count = len(parts)
@@ -253,16 +254,16 @@ def import_shuffled(
         _read,
         portions=list(portions),
         starts=[part.source.low for part in parts[1:]],  # type: ignore[attr-defined]
-        wanted=frozenset(by_number) if len(by_number) < count else None,
+        wanted=frozenset(by_number),
         now=task.seconds,
         nonce=nonce,
     )
-    columns = from_arrow_schema(schema().append(pa.field(INTERVAL, pa.int32())))
-    rows = frame_by_number(runner, read, len(portions), columns)
-    ordered = rows.repartitionById(count, INTERVAL).sortWithinPartitions("path")
+    rows = spark_joins.frame_by_number(runner, read, len(portions), COLUMNS)
+    placed = rows.repartitionById(count, "interval").drop("interval")
+    ordered = placed.sortWithinPartitions("path")
     write = partial(_import, task=task, parts=list(parts), scratch=runner.scratch)
     try:  # Spark shuffles here, before the first job of `run_jobs`
-        results = ordered.mapInArrow(write, RESULT).rdd
+        results = ordered.mapInArrow(write, spark_joins.RESULT).rdd
     except Exception as error:  # noqa: BLE001 - whatever Spark and Py4J wrap it into
         raise_translated(error, nonce=nonce)
 
@@ -277,46 +278,42 @@ def import_shuffled(
 
 
 def _read(
-    batches: Iterator[Any],
+    batches: Batches,
     *,
     portions: list[Portion],
     starts: list[bytes],
-    wanted: frozenset[int] | None,
+    wanted: frozenset[int],
     now: int,
     nonce: str,
-) -> Iterator[Any]:
-    """Yield the objects of some portions, with the column `INTERVAL`, on an executor.
+) -> Batches:
+    """Yield the objects of some portions, as rows of `COLUMNS`, on an executor.
 
     Args:
-        wanted: numbers of the intervals whose objects are yielded; ``None``: all intervals.
+        wanted: numbers of the intervals whose objects are yielded.
         nonce: a text that marks the errors that Spark sends to the driver.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
-    only = None if wanted is None else pa.array(sorted(wanted), pa.int32())
-    numbers = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
-    pieces = chain.from_iterable(portions[number].pieces for number in numbers)
-    with carrying_errors(nonce):
-        for rows in chain.from_iterable(piece.rows(now) for piece in pieces):
-            places = pa.array([bisect_right(starts, key) for key in rows.keys], pa.int32())
-            batch = batch_of(rows).append_column(INTERVAL, places)
-            yield batch if only is None else batch.filter(pc.is_in(places, only))
+    def rows_of(number: int) -> Batches:
+        for piece in portions[number].pieces:
+            for rows in piece.rows(now):
+                intervals = [bisect_right(starts, key) for key in rows.keys]
+                placed = zip(*rows.columns(), intervals, strict=True)
+                yield from arrow_batches(COLUMNS, (row for row in placed if row[-1] in wanted))
+
+    return spark_joins.carrying(batches, rows_of, nonce)
 
 
 def _import(
-    batches: Iterator[Any],
-    *,
-    task: model.Task,
-    parts: list[model.ImportPart],
-    scratch: Scratch | None,
-) -> Iterator[Any]:
+    batches: Batches, *, task: model.Task, parts: list[model.ImportPart], scratch: Scratch | None
+) -> Batches:
     """Import the interval that a partition contains, on an executor."""
-    number = task_number()
+    number = spark_joins.task_number()
 
     def import_interval(part: model.ImportPart) -> model.ImportedPart:
-        rows = (rows_of_batch(batch) for batch in batches if batch.num_rows)
+        rows = (
+            rows_of_tuples(spark_joins.rows_in(iter([each]))) for each in batches if each.num_rows
+        )
         return import_rows(task, model.NumberedPart(number, part), rows, model.Failures())
 
     _, result = apply(import_interval, scratch, (number, parts[number]))
-    yield from arrow_batches(RESULT, [(number, dump_value(result))])
+    yield from arrow_batches(spark_joins.RESULT, [(number, dump_value(result))])

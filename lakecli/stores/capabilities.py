@@ -46,7 +46,8 @@ an ETag.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, NewType, Protocol, runtime_checkable
 
 from lakecli.errors import LakeError, NotFound, Unsupported
@@ -57,9 +58,6 @@ if TYPE_CHECKING:
 
 PART_SIZE: Final = 8 << 20
 """Smallest part size of a multipart upload, in bytes; most objects are uploaded in such parts."""
-
-LEFT_OVER: Final = timedelta(days=1)
-"""Age from which a temporary file that no process has locked counts as a leftover."""
 
 _SHOWN: Final = 4
 
@@ -307,11 +305,13 @@ class ReportsAccess(Protocol):
 
 @runtime_checkable
 class ShowsClock(Protocol):
-    """A store whose responses have the time of its clock in the header ``Date``."""
+    """A store whose responses have the time of its clock in the header ``Date``.
 
-    @property
-    def server_date(self) -> ServerDate:
-        """The ``Date`` of the last response."""
+    Attributes:
+        server_date: the ``Date`` of the last response.
+    """
+
+    server_date: ServerDate
 
 
 @runtime_checkable
@@ -338,22 +338,19 @@ class Prunes(Protocol):
 class ClearsTemporaries(Protocol):
     """A store that can delete temporary files left behind by killed processes."""
 
-    def clear_temporaries(self, *, older_than: timedelta) -> int:
-        """Remove temporary files that no process has locked; return how many."""
+    def clear_temporaries(self) -> None:
+        """Remove temporary files that no process has used for a day."""
 
 
-def clear_temporaries(store: ObjectStore, *, older_than: timedelta = LEFT_OVER) -> int:
-    """Remove temporary files that no process has used for a day; return how many.
+def clear_temporaries(store: ObjectStore) -> None:
+    """Remove temporary files that no process has used for a day.
 
     Only directories have temporary files: `lakecli.repository.transfer.multipart_upload` handles
     unfinished uploads to a bucket. Errors are ignored, because nothing depends on the removal.
     """
-    if not isinstance(store, ClearsTemporaries):
-        return 0
-    try:
-        return store.clear_temporaries(older_than=older_than)
-    except LakeError:
-        return 0
+    if isinstance(store, ClearsTemporaries):
+        with suppress(LakeError):
+            store.clear_temporaries()
 
 
 def uploads_of(store: ObjectStore) -> PartUploads | None:

@@ -92,13 +92,8 @@ class CloudStore(
         self._prefix = prefix
         self.start = f"{prefix}/" if prefix else ""
         self.translator = translator
-        self._server_date = date
+        self.server_date = date
         self._learned: set[str] = set()  # shared with the stores that `at_version` returns
-
-    @property
-    def server_date(self) -> ServerDate:
-        """The ``Date`` of the last response."""
-        return self._server_date
 
     @property
     def uri(self) -> str:
@@ -218,6 +213,16 @@ class CloudStore(
             if not following:
                 return
             position = following
+
+    def in_order(self, items: Iterable[T], name_of: Callable[[T], str]) -> Iterator[T]:
+        """Yield the items of a listing; raise `Unsupported` if they are not in byte order."""
+        last: bytes | None = None
+        for item in items:
+            name = contract.key_bytes(name_of(item))
+            if last is not None and name <= last:
+                raise self.translator.no_order()
+            last = name
+            yield item
 
     def full(self, key: str) -> str:
         """Return the full name of an object: the prefix of the namespace and the key.

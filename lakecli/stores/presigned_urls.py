@@ -100,7 +100,6 @@ _NOT_PLAIN: Final = re.compile(r"[^ !#$&-\[\]-~]")
 """Characters not allowed in a plain file name: ``"``, percent, backslash, control, non-ASCII."""
 
 PORTS: Final = {"http": 80, "https": 443}
-_NOT_IN_QUERY: Final = re.compile(r"[^A-Za-z0-9_.~-]+")
 
 
 class V4(NamedTuple):
@@ -161,14 +160,10 @@ def quoted_path(path: str) -> str:
     return quote(path, safe="/~")
 
 
-def _quoted(value: str) -> str:
-    """Return a query value, percent-encoded; the encodings of runs of characters are cached."""
-    return _NOT_IN_QUERY.sub(lambda found: _quoted_run(found[0]), value)
-
-
 @lru_cache(64)
-def _quoted_run(text: str) -> str:
-    return quote(text, safe="")
+def _quoted(value: str) -> str:
+    """Return a query value, percent-encoded; most values are the same in all URLs."""
+    return quote(value, safe="")
 
 
 def end_of_request(headers: Mapping[str, str], payload: str) -> str:
@@ -211,12 +206,18 @@ def v4_url(
     signed = {"host": _host_of(url[:at])} | {name.lower(): headers[name] for name in headers}
     start, seconds = period[0], int(period[1].total_seconds())
     moment, scope = moment_and_scope(int(start.timestamp()), v4.region, v4.service)
-    shared = _shared_query(v4, scope, moment, seconds, ";".join(sorted(signed)))
-    said = response_headers(request).items()
-    of_object = {**parameters, **{f"response-{header}": value for header, value in said}}
-    pairs = [f"{each}={_quoted(value)}" for each, value in of_object.items() if value]
+    query = {
+        f"{v4.prefix}Algorithm": v4.algorithm,
+        f"{v4.prefix}Credential": f"{v4.name}/{scope}",
+        f"{v4.prefix}Date": moment,
+        f"{v4.prefix}Expires": str(seconds),
+        f"{v4.prefix}SignedHeaders": ";".join(sorted(signed)),
+        **parameters,
+        **{f"response-{name}": value for name, value in response_headers(request).items()},
+    }
     # No name is a prefix of another, so sorting the pairs sorts them by name.
-    written = "&".join(sorted(shared + pairs))
+    pairs = sorted(f"{name}={_quoted(value)}" for name, value in query.items() if value)
+    written = "&".join(pairs)
     end = end_of_request(signed, "UNSIGNED-PAYLOAD")
     canonical = f"{request.method}\n{url[at:]}\n{written}\n{end}"
     text = f"{v4.algorithm}\n{moment}\n{scope}\n{sha256(canonical.encode()).hexdigest()}"
@@ -241,16 +242,3 @@ def moment_and_scope(seconds: int, region: str, service: str) -> tuple[str, str]
     """Return a time in the form of V4 signatures, and the scope of the credential that signs."""
     moment = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
     return moment, f"{moment[:8]}/{region}/{service}"
-
-
-@lru_cache(16)
-def _shared_query(v4: V4, scope: str, moment: str, seconds: int, headers: str) -> list[str]:
-    """Return the parts of the query that are the same for all objects."""
-    query = {
-        "Algorithm": v4.algorithm,
-        "Credential": f"{v4.name}/{scope}",
-        "Date": moment,
-        "Expires": str(seconds),
-        "SignedHeaders": headers,
-    }
-    return [f"{v4.prefix}{each}={_quoted(value)}" for each, value in query.items()]

@@ -222,19 +222,16 @@ class Fetcher:
             if self._try(wanted, place):
                 fetched.append(wanted)
 
-        store = self._worktree.repository.store
-        if self._is_local and isinstance(store, DirectoryStore):
+        if self._is_local and isinstance(self._store, DirectoryStore):
             waiting.sort(key=_ADDRESS_OF)
-            with store.reading_in_order() as reader:
-                self._store = reader
-                for batch in batches(waiting, AT_ONCE):
-                    self._copy_together(reader, batch, place)
-                    for each in batch:
-                        if each.state is None:
-                            fetch(each)
-                        else:
-                            self._budget.succeeded()
-                            fetched.append(each)
+            for batch in batches(waiting, AT_ONCE):
+                self._copy_together(self._store, batch, place)
+                for each in batch:
+                    if each.state is None:
+                        fetch(each)
+                    else:
+                        self._budget.succeeded()
+                        fetched.append(each)
         else:
             waiting.sort(key=_PLACE_OF)
             self._download.workers.for_each(waiting, fetch)

@@ -405,6 +405,11 @@ def real_path(uri: str) -> str:
     return os.path.realpath(uri.removeprefix("local://"))
 
 
+def real_uri(uri: str) -> str:
+    """Return a URI; in a URI of a directory, symbolic links are resolved."""
+    return "local://" + real_path(uri).rstrip("/") if is_local(uri) else uri
+
+
 def lies_below(directory: str, name: str, roots: Iterable[str]) -> bool:
     """Return whether a file is below one of some directories, after resolving symbolic links.
 

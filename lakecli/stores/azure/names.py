@@ -102,28 +102,12 @@ def _encode_key(key: str) -> str:
     )
 
 
-def in_byte_order(
-    entries: Iterable[Entry], name_of: Callable[[Entry], str], *, error: Callable[[], Exception]
-) -> Iterator[Entry]:
-    """Yield entries ordered by the bytes of their names.
+def in_byte_order(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> Iterator[Entry]:
+    """Yield entries, which are in Azure's order, ordered by the bytes of their names.
 
     Names that are equal up to a character beyond U+FFFF are collected and sorted; such names are
     rare.
-
-    Args:
-        entries: the entries in Azure's order.
-        error: a function that returns the error to raise if the order is wrong.
     """
-    last = b""
-    for entry in _rearranged(entries, name_of):
-        name = name_of(entry).encode()
-        if name <= last:
-            raise error()
-        last = name
-        yield entry
-
-
-def _rearranged(entries: Iterable[Entry], name_of: Callable[[Entry], str]) -> Iterator[Entry]:
     held: list[Entry] = []
     stem = ""
     for entry in entries:

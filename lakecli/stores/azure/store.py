@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from urllib.parse import quote
 
@@ -143,7 +144,8 @@ class AzureStore(MatchingCloudStore["AzureClient"], Renews):
         """Yield the current blobs under a prefix in byte order, without directories."""
         floor = contract.key_bytes(self.start + after) if after else b""
         blobs = self._current(self.utf8(self.start + prefix), "metadata", *include)
-        ordered = names.in_byte_order(blobs, lambda blob: blob.name, error=self.translator.no_order)
+        name_of = attrgetter("name")
+        ordered = self.in_order(names.in_byte_order(blobs, name_of), name_of)
         return (blob for blob in ordered if blob.name.encode() > floor)
 
     def _current(self, prefix: str, *include: str) -> Iterator[BlobProperties]:

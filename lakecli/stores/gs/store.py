@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from lakecli.base.content_types import DEFAULT
@@ -29,7 +30,7 @@ from lakecli.stores.gs.errors import VANISHED, GsTranslator
 from lakecli.stores.gs.generations import generation_for, version_of
 from lakecli.stores.gs.uploads import GsUploads
 from lakecli.stores.presigned_urls import LONGEST, PresignedUrl, PresignRequest, quoted_path
-from lakecli.stores.responses import RangeIgnoredError, UnusableAnswerError, etag_of, name_below
+from lakecli.stores.responses import UnusableAnswerError, etag_of, name_below
 from lakecli.stores.streams import READ_SIZE, PieceStream
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 1_024
 """Longest name of an object, in bytes."""
-
-_LONGEST_CHARACTER = 4
-"""Largest size of a character, in bytes."""
 
 VERSION_TRIES = 5
 """Number of attempts to read an object that other processes keep replacing."""
@@ -80,11 +78,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
     def _get(self, key: str, start: int, length: int | None, matching: str) -> bytes:
         end = None if length is None else start + length
         with self.reading(key) as full:
-            data = self.read_matching(full, start, end, matching, self._generation).data
-            longest = -start if start < 0 else length
-            if longest is not None and len(data) > longest:
-                raise RangeIgnoredError
-        return data
+            return self.read_matching(full, start, end, matching, self._generation).data
 
     def get_versioned(self, key: str, *, length: int | None = None) -> tuple[bytes, Version]:
         """Return an object and its version.
@@ -151,20 +145,17 @@ class GsStore(MatchingCloudStore["GsClient"]):
             Unsupported: the store does not list in byte order.
         """
         floor = self.start + after if after else ""
-        wanted, last = self.utf8(self.start + prefix), self.utf8(floor).encode()
+        wanted, floor = self.utf8(self.start + prefix), self.utf8(floor)
 
-        def ask(position: str) -> tuple[list[tuple[bytes, ObjectInfo]], str | None]:
+        def ask(position: str) -> tuple[list[ObjectInfo], str | None]:
             found, following = self.sdk().page(wanted, start=floor, position=position)
-            named = [(name_below(wanted, blob.name or "").encode(), blob) for blob in found]
-            return [(name, self._info_of(blob)) for name, blob in named], following
+            for blob in found:
+                name_below(wanted, blob.name or "")
+            return [self._info_of(blob) for blob in found], following
 
-        for name, info in self.follow_pages(ask, ""):
-            if name <= last:
-                if name == floor.encode():
-                    continue  # a listing starts at a name, but `after` excludes it
-                raise self.translator.no_order()
-            last = name
-            yield info
+        for info in self.in_order(self.follow_pages(ask, ""), attrgetter("key")):
+            if not after or info.key > after:  # the listing starts at `after`
+                yield info
 
     def check_versions(self) -> None:
         """Check that the bucket has versioning enabled; see `capabilities.VersionedStore`."""
@@ -269,7 +260,7 @@ class GsStore(MatchingCloudStore["GsClient"]):
         full = super().full(key)
         if "\n" in full or "\r" in full or full in {".", ".."}:
             raise UsageError(f"{self.cloud} cannot hold an object of this key: {key!r}")
-        if len(full) * _LONGEST_CHARACTER > LONGEST_NAME and len(full.encode()) > LONGEST_NAME:
+        if len(full.encode()) > LONGEST_NAME:
             raise UsageError(f"key too long for {self.cloud}: {key!r}")
         return full
 

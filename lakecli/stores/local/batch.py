@@ -38,6 +38,9 @@ from lakecli.stores.local.files import closing
 EARLY = 64 << 20
 """Number of bytes in small files after which a thread syncs them early, before `flush`."""
 
+LEFT_OVER_NS = 24 * 3_600 * 10**9
+"""Age in nanoseconds from which a temporary file that no process has locked is a leftover."""
+
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
@@ -350,36 +353,32 @@ class StagingDirs:
             os.rmdir(self._name, dir_fd=self._temporaries)
 
 
-def clear_temporaries(root: RootDirectory, *, before_ns: int) -> int:
-    """Remove leftovers that have not changed since `before_ns`; return how many.
+def clear_temporaries(root: RootDirectory) -> None:
+    """Remove leftovers: temporary files that no process has locked, unchanged for a day.
 
     Files that cannot be locked or removed are kept: another process may use them, the file system
     may have no locks, or they may belong to another user.
     """
-    removed = 0
+    before_ns = root.clock_ns() - LEFT_OVER_NS
     with suppress(FileNotFoundError), root.opened(TEMPORARY) as temporaries:
         for name in sorted(files.names_in(temporaries) - {LOCK_NAME}):
             with suppress(OSError):
-                removed += _clear(temporaries, name, before_ns)
-    return removed
+                _clear(temporaries, name, before_ns)
 
 
-def _clear(parent: int, name: bytes, before_ns: int) -> int:
+def _clear(parent: int, name: bytes, before_ns: int) -> None:
     status = files.status_of(parent, name)
     if status is None or status.st_mtime_ns >= before_ns:
-        return 0
+        return
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        return 0  # lakecli creates only files and directories
+        return  # lakecli creates only files and directories
     with closing(os.open(name, _OPEN, dir_fd=parent)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if a process holds it
         if stat.S_ISREG(status.st_mode):
             os.unlink(name, dir_fd=parent)
-            return 1
-        if _changed_at(descriptor) >= before_ns:
-            return 0
-        removed = remove_all(descriptor)
-    os.rmdir(name, dir_fd=parent)
-    return removed
+        elif _changed_at(descriptor) < before_ns:
+            remove_all(descriptor)
+            os.rmdir(name, dir_fd=parent)
 
 
 def _changed_at(descriptor: int) -> int:
@@ -390,16 +389,13 @@ def _changed_at(descriptor: int) -> int:
     return max(times)
 
 
-def remove_all(descriptor: int) -> int:
-    """Remove all files below a directory, and its subdirectories; return the number of files."""
-    removed = 0
+def remove_all(descriptor: int) -> None:
+    """Remove all files below a directory, and its subdirectories."""
     for name in files.names_in(descriptor):
         status = files.status_of(descriptor, name)
         if status is not None and stat.S_ISDIR(status.st_mode):
             with closing(os.open(name, _DIRECTORY, dir_fd=descriptor)) as opened:
-                removed += remove_all(opened)
+                remove_all(opened)
             os.rmdir(name, dir_fd=descriptor)
         elif status is not None:
             os.unlink(name, dir_fd=descriptor)
-            removed += 1
-    return removed

@@ -177,8 +177,15 @@ class RootDirectory:
         Raises:
             FileNotFoundError: there is no regular file of this name.
         """
+        # Without O_NONBLOCK, opening a named pipe would block.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         with self.opened(names[:-1]) as parent:
-            return _open_regular(parent, names[-1])
+            descriptor = os.open(names[-1], flags, dir_fd=parent)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", names[-1])
 
     def create_temporary(self, parent: int) -> tuple[str, int]:
         """Create an empty temporary file in the open directory `parent`, and lock it."""
@@ -295,38 +302,3 @@ class RootDirectory:
                         os.unlink(name, dir_fd=source)
                         return False
             return True
-
-
-class KeptDirectory(RootDirectory):
-    """A root for reading in one thread, which keeps the directory of the last file open.
-
-    If files are read in key order, each directory is opened only once. If a directory is replaced
-    while it is open, files of the old directory are read, so use this only for files that never
-    change. The caller closes the instance.
-    """
-
-    _parent = -1
-    _names: Sequence[bytes] = ()
-
-    def open_file(self, names: Sequence[bytes]) -> tuple[int, os.stat_result]:
-        """Open an object's file for reading; see `RootDirectory.open_file`."""
-        if self._parent < 0 or names[:-1] != self._names:
-            self.close()
-            self._parent, self._names = self.open_directory(names[:-1]), names[:-1]
-        return _open_regular(self._parent, names[-1])
-
-    def close(self) -> None:
-        """Close the directory of the last file."""
-        if self._parent >= 0:
-            os.close(self._parent)
-            self._parent = -1
-
-
-def _open_regular(parent: int, name: bytes) -> tuple[int, os.stat_result]:
-    # Without O_NONBLOCK, opening a named pipe would block.
-    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status
-    os.close(descriptor)
-    raise FileNotFoundError(errno.ENOENT, "not a regular file", name)

@@ -15,8 +15,8 @@ import pwd
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from io import BufferedReader, FileIO
 from itertools import groupby
@@ -28,13 +28,7 @@ from lakecli.errors import Unsupported
 from lakecli.stores import contract
 from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, Version, key_bytes
 from lakecli.stores.local import files
-from lakecli.stores.local.directory import (
-    TEMPORARY,
-    KeptDirectory,
-    RootDirectory,
-    is_possible_path,
-    split_key,
-)
+from lakecli.stores.local.directory import TEMPORARY, RootDirectory, is_possible_path, split_key
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -248,13 +242,12 @@ class DirectoryStore:
             with suppress(FileNotFoundError):
                 self._directory.remove_own()
 
-    def clear_temporaries(self, *, older_than: timedelta) -> int:
+    def clear_temporaries(self) -> None:
         """Remove the temporary files of killed processes; see `batch.clear_temporaries`."""
         with self._directory.translated("temporary files"):
             from lakecli.stores.local.batch import clear_temporaries
 
-            age_ns = int(older_than.total_seconds()) * 10**9
-            return clear_temporaries(self._directory, before_ns=self._directory.clock_ns() - age_ns)
+            clear_temporaries(self._directory)
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None`` if there is no such object."""
@@ -267,20 +260,6 @@ class DirectoryStore:
         from lakecli.stores.local.batch import LocalBatch
 
         return LocalBatch(self._directory)
-
-    @contextmanager
-    def reading_in_order(self) -> Iterator[DirectoryStore]:
-        """Yield a store for one thread that reads data objects in the order of their keys.
-
-        This store opens each directory once; see `KeptDirectory`.
-        """
-        kept = KeptDirectory(self._directory.root, clock_ns=self._directory.clock_ns)
-        reader = DirectoryStore(kept.root)
-        reader._directory = kept
-        try:
-            yield reader
-        finally:
-            kept.close()
 
     def get_together(
         self, core: native.Core, keys: Sequence[str], limit: int

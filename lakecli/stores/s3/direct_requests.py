@@ -40,8 +40,6 @@ _VARIABLES: Final = {
     "ca_bundle": "AWS_CA_BUNDLE",
     "request_checksum_calculation": "AWS_REQUEST_CHECKSUM_CALCULATION",
     "response_checksum_validation": "AWS_RESPONSE_CHECKSUM_VALIDATION",
-    "use_dualstack_endpoint": "AWS_USE_DUALSTACK_ENDPOINT",
-    "use_fips_endpoint": "AWS_USE_FIPS_ENDPOINT",
 }
 """Settings of the SDK that affect direct requests, and the environment variable of each."""
 
@@ -91,7 +89,7 @@ def find_settings(connection: S3Connection, bucket: str) -> DirectSettings | Non
     if bucket.endswith(_DIRECTORY_BUCKET) or connection.demands.anonymous:
         return None  # S3 Express needs a session of its own
     plain, config = connection.plain_access, connection.config
-    if plain is not None and not any(os.environ.get(_VARIABLES[name]) for name in _OTHER_ENDPOINTS):
+    if plain is not None:
         source: _Source | None = (lambda: plain.keys, lambda name: os.environ.get(_VARIABLES[name]))
     else:
         source = _settings_of_sdk(connection)

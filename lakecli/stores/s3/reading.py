@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import quote, unquote_plus, urlencode
 
@@ -264,12 +265,8 @@ class S3Reader(CloudStore, OpensRanges):
             Unsupported: the store does not list in byte order; S3 Express does not.
         """
         wanted, first = self.utf8(self.start + prefix), self.utf8(self.start + after)
-        last = b""
-        for info in self.follow_pages(partial(self.page, wanted, first if after else ""), ""):
-            name = key_bytes(info.key)
-            if name <= last:
-                raise self.translator.no_order()
-            last = name
+        listed = self.follow_pages(partial(self.page, wanted, first if after else ""), "")
+        for info in self.in_order(listed, attrgetter("key")):
             yield info._replace(key=info.key[len(self.start) :])
 
     def page(self, prefix: str, after: str, token: str) -> Page:

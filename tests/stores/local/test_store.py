@@ -230,43 +230,6 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     assert (outside / "secret").read_bytes() == b"secret"
 
 
-def test_reads_in_order_open_each_directory_once_and_follow_no_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outside, root = tmp_path / "outside", tmp_path / "root"
-    outside.mkdir()
-    (outside / "secret").write_bytes(b"secret")
-    store = DirectoryStore(str(root))
-    store.prepare()
-    for key in ("data/a/1", "data/a/2", "data/b/1"):
-        store.put(key, key.encode(), ANY)
-    (root / "data/c").symlink_to(outside)
-    (root / "data/b/link").symlink_to(outside / "secret")
-    before, opened = open_below(root), []
-    real = files.open_below
-
-    def record(parent: int, name: bytes, *, create: bool, sync: bool) -> int:
-        opened.append(name)
-        return real(parent, name, create=create, sync=sync)
-
-    monkeypatch.setattr(files, "open_below", record)
-    with store.reading_in_order() as reader:
-        for key in ("data/a/1", "data/a/2", "data/b/1"):
-            assert reader.get(key) == key.encode()
-        assert opened == [b"data", b"a", b"data", b"b"]
-        for key in ("data/b/2", "data/d/1"):
-            with pytest.raises(ObjectNotFound):
-                reader.get(key)
-        for key in ("data/b/link", "data/c/secret"):
-            with pytest.raises(Refused, match="symbolic link inside"):
-                reader.get(key)
-        store.delete(["data/a/2"])
-        assert reader.get("data/a/1") == b"data/a/1"
-        with pytest.raises(ObjectNotFound):
-            reader.get("data/a/2")
-    assert open_below(root) == before
-
-
 def test_temporary_files_do_not_follow_symbolic_links(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "root"
     outside.mkdir()
