@@ -19,7 +19,7 @@ from lakecli.base.layout import data_digest, data_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, CLIENT_MTIME, Entry
 from lakecli.base.progress import NO_PROGRESS, Progress
 from lakecli.base.uri import check_path
-from lakecli.committed.values import decode_entry, encode_entry, is_same
+from lakecli.committed.values import Columns, decode_entry, encode_entry, encode_external, is_same
 from lakecli.errors import IntegrityError, NotFound, UsageError
 from lakecli.kv.local_store import Record
 from lakecli.repository.contract import Repository
@@ -67,15 +67,18 @@ class UploadOptions(NamedTuple):
         metadata = dict(self.metadata)
         if has_mtime:
             metadata.setdefault(CLIENT_MTIME, str(ingested.mtime))
-        content_type = content_type_of(path) if self.content_type is None else self.content_type
         return Entry(
             physical_address=data_key(ingested.digest),
             size=ingested.size,
             checksum=ingested.digest,
             modified_at=at,
-            content_type=content_type,
+            content_type=self.type_of(path),
             metadata=metadata,
         )
+
+    def type_of(self, path: bytes) -> str:
+        """Return the content type of an object."""
+        return content_type_of(path) if self.content_type is None else self.content_type
 
     def check(self, at: datetime) -> None:
         """Raise an error if an entry cannot record the options; call this before reading files."""
@@ -186,6 +189,23 @@ class BroughtIn(NamedTuple):
         if self.present is not None and self.ingested.is_kept:
             return self.present
         return encode_entry(options.entry(self.path, self.ingested, at=at, has_mtime=has_mtime))
+
+
+def values_of(brought: Sequence[BroughtIn], options: UploadOptions, *, at: datetime) -> list[bytes]:
+    """Return `BroughtIn.value` of many files; if possible, all are encoded together."""
+    if options.metadata or any(each.ingested.is_kept for each in brought):
+        return [each.value(options, at=at, has_mtime=True) for each in brought]
+    digests = [each.ingested.digest for each in brought]
+    return encode_external(
+        Columns(
+            [data_key(digest).encode() for digest in digests],
+            [each.ingested.size for each in brought],
+            list(map(str.encode, digests)),
+            [int(at.timestamp())] * len(brought),
+            [options.type_of(each.path).encode() for each in brought],
+            [b"%d" % each.ingested.mtime for each in brought],
+        )
+    )
 
 
 class Uploader:

@@ -10,9 +10,10 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from shlex import quote
@@ -33,7 +34,7 @@ from lakecli.repository.transfer.ingest import SMALL, TINY, look
 from lakecli.repository.transfer.parallel import FailureBudget, Workers
 from lakecli.repository.transfer.plan import Listed, PathAction, PathStep, TransferReport
 from lakecli.repository.transfer.walk import AscendingNames, FileChanged, FileOpener, WalkedFile
-from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object
+from lakecli.repository.upload import BroughtIn, Uploader, UploadOptions, expected_object, values_of
 from lakecli.stores.contract import is_much_less
 from lakecli.stores.uri import is_local, parse
 
@@ -411,14 +412,20 @@ class _StagedUpload:
                 self._pending_bytes = 0
             if not pending and not surplus:
                 return
-            # An object that is uploaded again must not be collected, even if the branch has it.
-            self._upload.flush(pending)
             changes: list[tuple[bytes, bytes]] = []
-            at = self._repository.lake.runtime.now()
-            for each in pending:
-                value = each.value(self._options, at=at, has_mtime=True)
-                if is_to_stage(self._branch, each.present, value):
-                    changes.append((each.path, value))
+
+            def encode() -> None:
+                at = self._repository.lake.runtime.now()
+                values = values_of(pending, self._options, at=at)
+                changes.extend(
+                    (each.path, value)
+                    for each, value in zip(pending, values, strict=True)
+                    if each.present is None or is_to_stage(self._branch, each.present, value)
+                )
+
+            # An object that is uploaded again must not be collected, even if the branch has it.
+            works: list[Callable[[], None]] = [partial(self._upload.flush, pending), encode]
+            Workers(2).for_each(works, lambda work: work())  # encodes while the disk writes
             self._report.deleted += self._upload.stage(changes, surplus)
             self._report.uploaded += len(changes)
             self._report.unchanged += len(pending) - len(changes)
