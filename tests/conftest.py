@@ -44,6 +44,7 @@ pytest_plugins = [
     "tests.support.gcs",
     "tests.support.azurite",
     "tests.support.spark",
+    "tests.support.memory_store",
 ]
 
 # An example that takes long says that the machine is busy; the limit of a whole test stays.

@@ -20,7 +20,6 @@ import pytest
 from lakecli.base.identity import blake3_of
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from lakecli.worktree.linked_files import PERMISSIONS
 from tests.cli.out.test_escapes import FORBIDDEN, HOSTILE
 from tests.support import forge
@@ -29,6 +28,7 @@ from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.golden import Cli
 from tests.support.jail import SECRET, Jail
+from tests.support.memory_store import MemoryStore
 from tests.support.partners import PYTHON, FileServer, Partner, link_tools, shell_tools
 from tests.support.script_canaries import VARIABLES, canaries
 from tests.support.tools import require_tool

@@ -43,10 +43,10 @@ from lakecli.repository.handoff.manifest import read_manifest
 from lakecli.sstable import reader
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.support.forge import Namespace
 from tests.support.forgeries import DOCUMENTS, VALUES
 from tests.support.lakefs_files import DIRECTORY
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

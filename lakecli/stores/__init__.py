@@ -19,7 +19,6 @@
     bounded_requests  limits for responses that the SDKs receive through the package `requests`
     azure, gs, s3     the adapters of the clouds
     local             the adapter of a directory on this machine
-    memory            a bucket in memory, the reference of the contract
 
 `registry.open_store` finds the adapter of a namespace's URI and imports it on first use, so only a
 command that uses a cloud loads its SDK. A new adapter is one package, one case in

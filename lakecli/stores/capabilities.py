@@ -1,11 +1,11 @@
 """What some stores can do beyond `contract.ObjectStore`: one protocol for each capability.
 
-====================  ====  ====  ====  =======  ========
-capability            s3    gs    az    local    memory
-====================  ====  ====  ====  =======  ========
-`HasUploads`          yes   yes   yes            yes
-`VersionedStore`      yes   yes   yes            yes
-`DeletesMatching`           yes   yes   yes      yes
+====================  ====  ====  ====  =======
+capability            s3    gs    az    local
+====================  ====  ====  ====  =======
+`HasUploads`          yes   yes   yes
+`VersionedStore`      yes   yes   yes
+`DeletesMatching`           yes   yes   yes
 `CopiesFrom`          yes   yes   yes
 `OpensRanges`         yes
 `Renews`                          yes   yes
@@ -15,12 +15,12 @@ capability            s3    gs    az    local    memory
 `WritesGarbled`             yes   yes
 `Prunes`                                yes
 `ClearsTemporaries`                     yes
-====================  ====  ====  ====  =======  ========
+====================  ====  ====  ====  =======
 
 An adapter names the protocols of its capabilities as base classes, so that mypy checks its methods
-(`DirectoryStore` and `MemoryStore` have the methods without the base classes; mypy checks them in a
-test). Callers test for a capability with ``isinstance``. The functions here and
-`streams.open_range` accept every store, with or without the capability.
+(`DirectoryStore` has the methods without the base classes; mypy checks them in a test). Callers
+test for a capability with ``isinstance``. The functions here and `streams.open_range` accept every
+store, with or without the capability.
 
 Another process can resume a multipart upload after the process that began it has ended. Only the
 store knows which parts it has received; lakecli keeps no list. The store also knows the parts whose

@@ -3,8 +3,9 @@
 from typing import Protocol
 
 from lakecli.base.model import NO_ACCOUNT, Account
+from lakecli.errors import UsageError
 from lakecli.stores.contract import ObjectStore
-from lakecli.stores.uri import NamespaceUri, parse
+from lakecli.stores.uri import SUPPORTED, NamespaceUri, parse
 
 
 class NamespaceStore(ObjectStore, Protocol):
@@ -65,7 +66,5 @@ def _open(uri: NamespaceUri, region: str, account: Account) -> NamespaceStore:
             from lakecli.stores.local.store import DirectoryStore
 
             return DirectoryStore(uri.path)
-        case _:
-            from lakecli.stores.memory import open_named
-
-            return open_named(uri.bucket, uri.path)
+        case scheme:  # tests open memory://
+            raise UsageError(f"no store has the scheme {scheme!r}", hint=SUPPORTED)

@@ -7,8 +7,7 @@
     az://account/container/prefix    … in a container of an Azure storage account; also accepted:
                                      https://account.blob.core.windows.net/container/prefix
     local:///absolute/path           a directory on this machine; also accepted: file:///… or /…
-    memory://bucket/prefix           a bucket in the memory of this process, for tests and examples
-                                     of the library (`lakecli.stores.memory`)
+    memory://bucket/prefix           a bucket in the memory of this process, in tests only
 
 Nothing is decoded: a percent sign, ``?`` or ``#`` is an ordinary character, except in the
 ``https://`` form, which is a URL. Trailing slashes are ignored.

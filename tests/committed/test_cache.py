@@ -23,7 +23,6 @@ from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -35,6 +34,7 @@ from tests.committed.trees import (
     new_trees,
     value,
 )
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

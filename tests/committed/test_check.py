@@ -32,8 +32,8 @@ from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import Model, boundaries, build, iter_ranges, key, new_trees
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,9 @@ from lakecli.refs.graph import iter_merge_bases
 from lakecli.refs.history import iter_log
 from lakecli.repository.reading.merge_points import merge_base_of
 from lakecli.stores.contract import ABSENT
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import contents, new_trees
 from tests.support.lakefs_files import live_expected, live_objects, log_children_first
+from tests.support.memory_store import MemoryStore
 
 REFS = (
     "after", "dev@", "dev~1", "feat@", "feat~2", "imp@", "main@", "main^1", "main~3", "v1", "v1.0",

@@ -25,7 +25,6 @@ from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import Block, decode_block
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     Changes,
     build,
@@ -37,6 +36,7 @@ from tests.committed.trees import (
     new_trees,
     value,
 )
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

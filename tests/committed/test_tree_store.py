@@ -16,7 +16,6 @@ from lakecli.committed.writer import apply
 from lakecli.errors import IntegrityError
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     RecordingStore,
     build,
@@ -28,6 +27,7 @@ from tests.committed.trees import (
     new_trees,
     value,
 )
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -21,7 +21,6 @@ from lakecli.committed.writer import apply
 from lakecli.kv.local_store import LocalStore
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.stores.contract import ABSENT
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,
@@ -42,6 +41,7 @@ from tests.committed.trees import (
     value,
 )
 from tests.support.lakefs_files import DIRECTORY
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

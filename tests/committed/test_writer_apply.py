@@ -11,7 +11,6 @@ from lakecli.base.model import EMPTY_TREE, MetarangeId
 from lakecli.committed.values import MalformedValue
 from lakecli.committed.writer import CHUNK_SIZE, TreeWriter, apply
 from lakecli.errors import IntegrityError
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import (
     Changes,
     Model,
@@ -27,6 +26,7 @@ from tests.committed.trees import (
     reopened,
     value,
 )
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ from lakecli.committed.writer import apply
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ABSENT, ConditionFailed
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

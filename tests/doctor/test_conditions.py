@@ -15,7 +15,7 @@ from lakecli.doctor import conditions
 from lakecli.doctor.checks import BrokenPromise, CheckVerdict, ScratchObjects
 from lakecli.doctor.conditions import TIME_LIMIT, WRITERS, run_races
 from lakecli.stores.contract import ABSENT, ANY, ConditionFailed, Version
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from lakecli.doctor.evidence import (
 )
 from lakecli.errors import IntegrityError, Refused, Unreachable
 from lakecli.stores.contract import ANY, ConditionFailed, Version
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.faulty import NOW
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lakecli.stores.capabilities import UnfinishedUpload
     from lakecli.stores.contract import ObjectInfo, ObjectStore, Version
-    from lakecli.stores.memory import MemoryUploads
+    from tests.support.memory_store import MemoryUploads
 
 pytestmark = pytest.mark.races
 

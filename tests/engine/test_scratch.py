@@ -12,8 +12,8 @@ from lakecli.engine.scratch import LIMIT, Scratch, keep_value, take_value
 from lakecli.engine.spark_runner import SparkRunner
 from lakecli.errors import IntegrityError, LakeError, PermissionDenied
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.engine import tasks
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

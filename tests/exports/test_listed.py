@@ -12,10 +12,10 @@ from lakecli.errors import Refused
 from lakecli.exports import target as target_module
 from lakecli.exports.run import ExportOptions, export, summarise
 from lakecli.stores.contract import PLAIN
-from lakecli.stores.memory import BUCKETS, MemoryBucket
 from tests.exports.test_export import put
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake
+from tests.support.memory_store import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -94,7 +94,7 @@ def test_a_manifest_for_each_partition(repository: Repository, tmp_path: Path) -
 
 def test_a_table_without_partitions_in_a_bucket(repository: Repository) -> None:
     from lakecli.exports import target
-    from lakecli.stores.memory import MemoryStore
+    from tests.support.memory_store import MemoryStore
 
     keep(repository, {b"a": b"1", b"b": b"1"})
     store = MemoryStore()

@@ -39,8 +39,8 @@ from lakecli.repository.commit import commit
 from lakecli.repository.contract import Repository
 from lakecli.repository.stored_objects import DataIndex
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import START, entry_of, make_repository, open_lake, stage, stage_entries
+from tests.support.memory_store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

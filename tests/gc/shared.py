@@ -18,9 +18,9 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.clones import Clones
 from tests.support.lakes import START, through
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from lakecli.gc.run import Action
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.repository.handle.shareable import ensure_shareable
 from lakecli.stores.contract import PLAIN, Attributes
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all, upload
 from tests.support.lakes import through
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

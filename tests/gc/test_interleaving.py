@@ -18,9 +18,9 @@ from blake3 import blake3
 from lakecli.errors import LakeError
 from lakecli.repository import branch
 from lakecli.repository.commit import commit
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all, upload
 from tests.support.lakes import through
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,9 +21,9 @@ from lakecli.gc.roots import Known, reached_by_heads
 from lakecli.remote.ref_records import NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, commit, intent, move_ref, write_id
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,8 +30,8 @@ from lakecli.repository import branch
 from lakecli.repository import push as pushing
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.stores.contract import ANY, ObjectNotFound
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, read_all
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

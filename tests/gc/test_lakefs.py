@@ -76,12 +76,12 @@ from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import GRACE, LONG, Time, advance, make_commit, push
 from tests.support.clones import machine
 from tests.support.lakefs_files import live_expected, live_objects
 from tests.support.lakefs_server import LakeFs
 from tests.support.lakes import stage_entries, through
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

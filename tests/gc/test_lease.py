@@ -36,9 +36,9 @@ from lakecli.repository import branch
 from lakecli.repository.push import PushOptions, push_deletion
 from lakecli.repository.runtime import Runtime
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
 from tests.support.lakes import START, through
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -16,8 +16,8 @@ from lakecli.gc.roots import reflog_cutoff
 from lakecli.gc.tasks import read_kinds, read_ranges, read_trees
 from lakecli.stores.capabilities import UploadNotFound
 from lakecli.stores.contract import ANY, TooLarge
-from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryBucket, MemoryStore, MemoryUploads
 
 if TYPE_CHECKING:
     from lakecli.stores.capabilities import UploadId

@@ -13,10 +13,10 @@ from lakecli.gc.roots import Known, read_packs, superseded_packs
 from lakecli.remote.packs import REPLACES, encode_commit, read_pack, write_pack
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push
 from tests.remote.test_packs import AT, make
 from tests.support.counting import CountingStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from lakecli.gc.policy import (
     rules_fields,
 )
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 KEY = "_lakecli/gc/rules.json"
 

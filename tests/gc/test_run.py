@@ -11,8 +11,8 @@ import pytest
 from lakecli.gc.run import Action
 from lakecli.repository.handle.namespace import OtherRepository
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, make_commit, push, upload
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

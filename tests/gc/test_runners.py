@@ -24,10 +24,10 @@ from lakecli.repository.commit import commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, RefsManifest, manifest_fields
 from lakecli.repository.lakefs.kept_dumps import confirm_stopped
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket
 from tests.gc.shared import LONG, Shared, advance, push
 from tests.support.counting import CountingStore
 from tests.support.lakes import make_repository, open_lake, stage, through
+from tests.support.memory_store import MemoryBucket
 
 if TYPE_CHECKING:
     from pathlib import Path

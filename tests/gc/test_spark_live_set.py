@@ -48,10 +48,10 @@ from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.remote.gc_protocol import LEASE, Phase, StateMoved, read_state
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import advance
 from tests.gc.test_runners import let_lakefs_be_gone, make_history
 from tests.support.lakes import make_repository, open_lake, stage, through
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

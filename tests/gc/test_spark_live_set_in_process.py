@@ -32,12 +32,12 @@ from lakecli.gc.run import Action, GcOptions, Sweep
 from lakecli.gc.state import DIGEST, MARKS, LostMarks
 from lakecli.gc.tasks import ListingPart, PartListing
 from lakecli.stores.contract import Version
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import advance
 from tests.gc.test_spark_live_set import RECORDS, Place, collect, contents, grow_old, place
 from tests.support import in_process_spark
 from tests.support.in_process_spark import InProcess
 from tests.support.lakes import open_lake
+from tests.support.memory_store import MemoryStore
 
 __all__ = ["place"]
 

@@ -11,8 +11,8 @@ from lakecli.gc import state as lists
 from lakecli.gc.report import Doomed
 from lakecli.gc.state import LostMarks, Marks
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 NAME = "3-" + "5f" * 16
 PREFIX = f"_lakecli/gc/marks/{NAME}/"

@@ -30,11 +30,11 @@ from lakecli.repository.reading.view import open_view
 from lakecli.repository.transfer.walk import LinkPolicy
 from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY, Attributes
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.registry import open_store
 from lakecli.stores.s3.store import S3Store
 from tests.imports.lists import inventory_manifest, inventory_row, write_csv
 from tests.support.lakes import make_repository, open_lake
+from tests.support.memory_store import MemoryStore
 from tests.support.recorded_progress import Interrupting, RecordedProgress
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, new_bucket
 

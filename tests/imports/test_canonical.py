@@ -17,8 +17,8 @@ from lakecli.imports.import_part import import_item
 from lakecli.imports.job import destination
 from lakecli.imports.model import ImportTally, NumberedPart, Task
 from lakecli.imports.tree_parts import join_parts
-from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import Split, value_of
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from lakecli.base.model import MetarangeId

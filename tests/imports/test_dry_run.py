@@ -16,8 +16,8 @@ from lakecli.imports.dry_run import Lister, iter_steps, take_pieces
 from lakecli.imports.model import DryRunOutput, Failures
 from lakecli.repository.transfer.plan import PathAction, PathStep
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.imports.sources import value_of
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from lakecli.cli.line import action, build, declare
 from lakecli.kv import lmdb_environment
 from lakecli.kv.local_store import LocalStore
 from lakecli.repository.transfer.parallel import Workers
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

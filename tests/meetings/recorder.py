@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.kv.local_store import ReadTransaction, WriteTransaction
-from lakecli.stores.memory import MemoryStore
 from tests.meetings.accesses import AFTER_ALL, Access
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,11 +14,11 @@ from lakecli.repository.commit_attempts import describe_commit, initial_commit
 from lakecli.repository.lakefs.dump import MANIFEST_KEY, format_manifest
 from lakecli.repository.refs_dump import write_dump
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import put_foreign
 from tests.meetings.arguments import DUMPED, REPOSITORY, SIDE
 from tests.meetings.world import BUCKET, LAKEFS, MACHINES, NAMESPACE, START
 from tests.support.lakefs_entries import address_of, lakefs_value
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

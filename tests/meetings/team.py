@@ -33,7 +33,6 @@ from lakecli.repository.commit import commit
 from lakecli.repository.undo.log import iter_log, logged_repository
 from lakecli.repository.upload import UploadOptions, deposit, stage_together
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from tests.meetings.arguments import OUTSIDE, REPOSITORY
 from tests.meetings.effects import AUTOMATIC, Areas, Effects, effect_of
 from tests.meetings.held import Held
@@ -41,6 +40,7 @@ from tests.meetings.losses import PREFIX
 from tests.meetings.model import KEY, PEOPLE, Model, Staged
 from tests.meetings.situations import put_dump
 from tests.meetings.world import BUCKET, NAMESPACE
+from tests.support.memory_store import BUCKETS, MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from lakecli.cli.context import Environment
 from lakecli.cli.run import run
 from lakecli.kv.local_store import LocalStore, Table
-from lakecli.stores.memory import BUCKETS, MemoryBucket
+from tests.support.memory_store import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from lakecli.stores.memory import MemoryUpload, Stored
+    from tests.support.memory_store import MemoryUpload, Stored
 
 BUCKET = "meetings"
 NAMESPACE = f"memory://{BUCKET}/demo"

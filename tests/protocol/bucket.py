@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from lakecli.errors import Unreachable
 from lakecli.stores.contract import ABSENT, PLAIN, Attributes, ConditionFailed, Match
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lakecli.stores.contract import Condition, ObjectInfo, Version
-    from lakecli.stores.memory import MemoryBucket
+    from tests.support.memory_store import MemoryBucket
 
 T = TypeVar("T")
 PREFIX = "ns/"

@@ -24,12 +24,12 @@ from lakecli.repository.push import PushLease, PushOptions, push, push_deletion,
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.publish import Unverified
-from lakecli.stores.memory import MemoryStore
 from tests.gc.shared import LONG, Shared, read_all, upload
 from tests.protocol.bucket import FAULTS, PREFIX, Fault, Killed, Kind, Line, Wire
 from tests.protocol.model import REFS, Made, Model
 from tests.support.clones import machine, synced
 from tests.support.lakes import START, through
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from lakecli.remote.attestations import (
     write_attestation,
 )
 from lakecli.stores.contract import ABSENT
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryStore
 
 TREE = MetarangeId("6a" * 32)
 DIGEST = "7b" * 32

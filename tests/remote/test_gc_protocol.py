@@ -31,9 +31,9 @@ from lakecli.remote.gc_protocol import (
     write_keep,
 )
 from lakecli.stores.contract import ANY, ConditionFailed, ObjectNotFound
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.support.faulty import FaultyStore
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

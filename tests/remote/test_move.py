@@ -21,11 +21,11 @@ from lakecli.remote.ref_records import MAX_MOVES, NotOurs
 from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move
 from lakecli.stores.contract import ANY, BucketNotFound
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref, write_id
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Wire
 from tests.support.counting import CountingStore
 from tests.support.disk import Disk
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

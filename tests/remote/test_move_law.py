@@ -14,9 +14,9 @@ from lakecli.base.retry import Retries, RetryPolicy
 from lakecli.errors import LakeError, OutcomeUnknown
 from lakecli.remote.ref_records import MAX_MOVES
 from lakecli.remote.refs import MoveOutcome, find_ref, look_up_move
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from tests.remote.chains import PATIENT, advance, checked_moves, commit, intent, move_ref
 from tests.remote.trouble import AMBIGUOUS, Fault, TroubledStore, Turns, Wire
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,9 +33,9 @@ from lakecli.sstable.format import MalformedValue, decode_value
 from lakecli.sstable.reader import BytesSource, SSTable
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY, ObjectNotFound
-from lakecli.stores.memory import MemoryStore
 from tests.support.counting import CountingStore
 from tests.support.faulty import FaultyStore, unreachable
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -22,7 +22,7 @@ from lakecli.remote.policy import (
 )
 from lakecli.remote.ref_records import NewerRecord, NotOurs, Unwritable
 from lakecli.stores.contract import ANY, ConditionFailed
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 
 def record(number: int, document: str = "") -> PolicyRecord:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lakecli.errors import PermissionDenied, Unreachable, Unresponsive
 from lakecli.stores.contract import ABSENT, PLAIN, Attributes, BucketNotFound, ConditionFailed
-from lakecli.stores.memory import MemoryBucket, MemoryStore
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

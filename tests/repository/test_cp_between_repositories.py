@@ -21,10 +21,10 @@ from lakecli.repository.staged import stager
 from lakecli.repository.staged.stager import NewAttributes, remove_unchanged
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.contract import ANY, Attributes
-from lakecli.stores.memory import BUCKETS, MemoryBucket
 from lakecli.stores.registry import open_store
 from lakecli.stores.streams import PieceReader
 from tests.support.lakes import START, checksums, entry_of, read, stage, stage_entries
+from tests.support.memory_store import BUCKETS, MemoryBucket
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

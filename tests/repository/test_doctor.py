@@ -27,10 +27,10 @@ from lakecli.repository.handle.shareable import CannotShare, Examiner, ensure_sh
 from lakecli.repository.runtime import Home, Runtime
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.remote.chains import move_ref
 from tests.support.faulty import NOW, FaultyStore, denied
 from tests.support.lakes import serve, through
+from tests.support.memory_store import MemoryStore
 from tests.support.stores import get_branch
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from lakecli.repository.transfer.ingest import Ingest
 from lakecli.repository.transfer.walk import FileOpener, LinkPolicy
 from lakecli.stores.contract import ANY, NotAllowed
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket
 from tests.support.collection import make_state
 from tests.support.counting import CountingStore
+from tests.support.memory_store import MemoryBucket
 
 if TYPE_CHECKING:
     from lakecli.stores.contract import ObjectStore

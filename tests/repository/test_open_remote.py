@@ -32,11 +32,11 @@ from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_file
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket
 from lakecli.stores.presigned_urls import PresignRequest
 from tests.support.clones import RANGE_ENTRIES, machine, make_commit
 from tests.support.counting import CountingStore
 from tests.support.lakes import Numbered, Ticking
+from tests.support.memory_store import MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,8 +29,8 @@ from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy
 from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import checksums, make_repository, open_lake, read, serve
+from tests.support.memory_store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from lakecli.repository.undo.log import iter_log
 from lakecli.serving import writes
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
-from lakecli.stores.memory import MemoryStore
 from tests.support import lakes
+from tests.support.memory_store import MemoryStore
 
 AWS = Client("s3", "aws-cli")
 DUCKDB = Client("s3", "duckdb")

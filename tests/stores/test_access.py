@@ -14,10 +14,10 @@ from lakecli.stores.azure.store import AzureStore
 from lakecli.stores.capabilities import Access, access_of, beginning_of
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3.store import S3Store
 from tests.support.azurite import KEY
 from tests.support.gcs import ACCOUNT, write_key
+from tests.support.memory_store import MemoryStore
 from tests.support.servers import ACCESS_KEY, SECRET_KEY
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from lakecli.errors import Unreachable
 from lakecli.stores.cloud_store import WAITING, WORKERS, ParallelBatch
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 
 class Broken(MemoryStore):

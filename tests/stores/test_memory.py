@@ -7,11 +7,11 @@ import pytest
 
 from lakecli.errors import Unsupported
 from lakecli.stores.contract import ANY, BucketNotFound
-from lakecli.stores.memory import BUCKETS, MemoryBucket, MemoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.registry import open_store, prepare_namespace
 from tests.stores.contract import ObjectStoreContract
 from tests.stores.uploads_contract import CheckedPartsContract
+from tests.support.memory_store import BUCKETS, MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ import pytest
 
 from lakecli.stores import streams
 from lakecli.stores.contract import ANY, ObjectNotFound
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3.store import S3Store
 from lakecli.stores.streams import open_range
+from tests.support.memory_store import MemoryStore
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from lakecli.stores.capabilities import versions_of
 from lakecli.stores.contract import ANY, ObjectNotFound
 from lakecli.stores.gs.store import GsStore
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.read_only import at_version
 from lakecli.stores.s3.store import S3Store
 from tests.support.azure_versions import CONTAINER, versioned_azure
 from tests.support.azurite import ACCOUNT
 from tests.support.gcs import new_gcs_bucket
+from tests.support.memory_store import MemoryBucket, MemoryStore
 from tests.support.servers import new_bucket
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from lakecli.stores.contract import PLAIN, Attributes
-from lakecli.stores.memory import MemoryBucket, MemoryStore
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from lakecli.doctor.probe import FetchedUrl
 from lakecli.errors import PermissionDenied, Unreachable
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, Match, ObjectNotFound, Version
-from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from lakecli.stores.presigned_urls import PresignedUrl
+from tests.support.memory_store import MemoryBucket, MemoryStore, MemoryUploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakecli.stores import registry
 from lakecli.stores.contract import ABSENT
-from lakecli.stores.memory import MemoryBucket, MemoryStore
 from lakecli.stores.presigned_urls import PresignedUrl
 from tests.support.lakes import START
+from tests.support.memory_store import MemoryBucket, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from lakecli.repository.runtime import Home, Runtime
 from lakecli.repository.staged.stager import Stager
 from lakecli.staging.area import TOMBSTONE, ClaimedValue
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

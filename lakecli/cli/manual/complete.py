@@ -39,7 +39,7 @@ from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
 from lakecli.stores.contract import ObjectStore
-from lakecli.stores.memory import MemoryStore
+from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.uri import is_local, normalise
 from lakecli.worktree.link import Link
 
@@ -71,10 +71,13 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
 
 
 def _without_buckets(runtime: Runtime) -> Runtime:
-    """Return a runtime that opens an empty store in place of every bucket."""
+    """Return a runtime that opens an empty store in place of every bucket.
+
+    The store is a directory that cannot exist.
+    """
 
     def open_store(uri: str, region: str) -> ObjectStore:
-        return runtime.open_store(uri, region) if is_local(uri) else MemoryStore()
+        return runtime.open_store(uri, region) if is_local(uri) else DirectoryStore(os.devnull)
 
     return runtime._replace(open_store=open_store)
 

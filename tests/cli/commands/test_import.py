@@ -15,8 +15,8 @@ import pytest
 from lakecli.cli.exit_codes import ExitCode
 from lakecli.engine import runner
 from lakecli.engine.spark_runner import SparkRunner
-from lakecli.stores import memory
 from lakecli.stores.contract import ANY
+from tests.support import memory_store as memory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,9 +21,9 @@ from lakecli.repository.handle.namespace import (
 )
 from lakecli.repository.lakefs.kept_dumps import find_take_over
 from lakecli.stores.contract import ABSENT, ANY, PLAIN, Attributes, ConditionFailed
-from lakecli.stores.memory import MemoryStore
 from tests.support.forgeries import DOCUMENTS, broken
 from tests.support.lakes import through
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

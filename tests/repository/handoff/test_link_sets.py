@@ -30,9 +30,9 @@ from lakecli.repository.stat import stat
 from lakecli.repository.undo.undo import undo
 from lakecli.stores.capabilities import UploadId
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.presigned_urls import LARGEST_PUT
 from tests.support.lakes import checksums, read, serve, through
+from tests.support.memory_store import MemoryStore
 from tests.support.signing import SigningStore
 
 if TYPE_CHECKING:

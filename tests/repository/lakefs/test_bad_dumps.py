@@ -26,9 +26,9 @@ from lakecli.repository.refs_dump import write_dump
 from lakecli.sstable.format import encode_value
 from lakecli.sstable.writer import TableWriter
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import name_of, new_trees
 from tests.repository.lakefs.test_restore import files, replace_file
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

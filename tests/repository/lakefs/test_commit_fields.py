@@ -22,9 +22,9 @@ from lakecli.repository.merge import MergeOptions, merge
 from lakecli.repository.push import PushOptions, push
 from lakecli.repository.refs_dump import write_dump
 from lakecli.repository.undo.undo import undo
-from lakecli.stores.memory import MemoryStore
 from tests.committed.trees import new_trees
 from tests.support.clones import machine
+from tests.support.memory_store import MemoryStore
 from tests.support.stores import get_branch
 
 if TYPE_CHECKING:

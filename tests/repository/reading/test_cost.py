@@ -12,8 +12,8 @@ from lakecli.repository.repo import DEFAULT_RANGE_ENTRIES
 from lakecli.repository.staged.stager import Stager
 from lakecli.repository.stat import stat
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import entry_of, make_repository, open_lake, through, unclaimed
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

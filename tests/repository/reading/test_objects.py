@@ -27,9 +27,9 @@ from lakecli.repository.reading.recorded import PIECE
 from lakecli.repository.stat import stat
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY, Attributes, plain_encoding
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
 from tests.support.lakes import entry_of, make_repository, open_lake, serve, stage, through
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

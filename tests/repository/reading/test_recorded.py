@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lakecli.repository.contract import Repository
     from lakecli.stores.contract import ObjectInfo, ObjectStore
-    from lakecli.stores.memory import Stored
+    from tests.support.memory_store import Stored
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = AT + timedelta(days=1)

@@ -21,9 +21,9 @@ from lakecli.repository.reading.addresses import (
     unpinned_bytes,
 )
 from lakecli.stores.contract import ObjectStore
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.read_only import AtVersion
 from lakecli.stores.registry import open_store
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pathlib import Path

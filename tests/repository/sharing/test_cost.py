@@ -17,10 +17,10 @@ from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.sharing.references import SAMPLE
 from lakecli.repository.sharing.set_policy import set_policy
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket
 from tests.support.clones import RANGE_ENTRIES, Clones, machine, make_commit, synced
 from tests.support.counting import CountingStore
 from tests.support.lakes import stage, through
+from tests.support.memory_store import MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

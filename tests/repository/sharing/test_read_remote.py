@@ -16,9 +16,9 @@ from lakecli.remote.refs import find_ref
 from lakecli.repository.journal import bucket_state, tracking
 from lakecli.repository.sharing.fetch import read_remote
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.remote.chains import PATIENT, commit, intent, move_ref, write_id
 from tests.support.clones import make_commit
+from tests.support.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from lakecli.remote.ref_records import RemoteRef

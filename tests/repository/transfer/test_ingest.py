@@ -21,8 +21,8 @@ from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.walk import FileChanged, FileOpener, LinkPolicy, SpecialFile
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import make_repository, open_lake, serve
+from tests.support.memory_store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

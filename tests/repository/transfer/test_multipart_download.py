@@ -22,8 +22,8 @@ from lakecli.repository.transfer.parallel import Workers
 from lakecli.repository.transfer.plan import PathAction
 from lakecli.repository.upload import UploadOptions, upload_stream
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryStore
 from tests.support.lakes import serve
+from tests.support.memory_store import MemoryStore
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

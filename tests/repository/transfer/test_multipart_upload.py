@@ -29,9 +29,9 @@ from lakecli.repository.upload import UploadOptions, upload_file, upload_stream
 from lakecli.repository.upload_tree import upload_tree
 from lakecli.stores.capabilities import MAX_PARTS, PART_SIZE, UploadNotFound, part_size_of
 from lakecli.stores.contract import ANY
-from lakecli.stores.memory import MemoryBucket, MemoryStore, MemoryUploads
 from lakecli.stores.responses import ServerDate
 from tests.support.lakes import checksums, read, serve
+from tests.support.memory_store import MemoryBucket, MemoryStore, MemoryUploads
 from tests.support.recorded_progress import RecordedProgress
 
 if TYPE_CHECKING:

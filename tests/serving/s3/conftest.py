@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakecli.stores.memory import BUCKETS, MemoryBucket
 from tests.serving.s3.site import Site
+from tests.support.memory_store import BUCKETS, MemoryBucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,8 +21,8 @@ from lakecli.stores.contract import size_of
 from lakecli.stores.local import files as local_files
 from lakecli.stores.local.batch import LocalBatch
 from lakecli.stores.local.files import SyncError
-from lakecli.stores.memory import MemoryUploads
 from tests.serving.s3_wire import digest64
+from tests.support.memory_store import MemoryUploads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from pathlib import Path
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
-from lakecli.stores.memory import MemoryStore
 from tests.support.disk import open_below
+from tests.support.memory_store import MemoryStore
 
 AT_WORK = textwrap.dedent("""
     import io, sys

@@ -33,11 +33,11 @@ from lakecli.stores.contract import (
     ObjectNotFound,
     Version,
 )
-from lakecli.stores.memory import MemoryStore
 from lakecli.stores.s3 import uploads
 from lakecli.stores.s3.direct_requests import DirectRequests
 from lakecli.stores.s3.store import S3Store
 from tests.stores.errors_contract import ErrorContract, ErrorTable, Failure, methods
+from tests.support.memory_store import MemoryStore
 from tests.support.servers import ACCESS_KEY, SECRET_KEY, Answer, Request, StubServer, s3_error
 
 if TYPE_CHECKING:

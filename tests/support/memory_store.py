@@ -1,12 +1,12 @@
-"""Buckets in memory, for tests and for examples of the library.
+"""Buckets in memory: the reference of the contract of stores.
 
-A program adds a `MemoryBucket` to `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
+A test adds a `MemoryBucket` to `BUCKETS`, and names it as ``memory://NAME/PREFIX`` wherever a
 storage namespace is expected::
 
     BUCKETS["lake"] = MemoryBucket()
     store = open_store("memory://lake/sales")
 
-The data is lost when the process ends, so the command line does not support such buckets.
+`registry` knows no such buckets; this module adds them when it is imported.
 """
 
 import io
@@ -19,11 +19,13 @@ from typing import BinaryIO, Final, Self
 
 import google_crc32c
 
+from lakecli.base.model import Account
 from lakecli.errors import IntegrityError, Unsupported
-from lakecli.stores import contract
+from lakecli.stores import contract, registry
 from lakecli.stores.capabilities import UnfinishedUpload, UploadedPart, UploadId, UploadNotFound
 from lakecli.stores.contract import PLAIN, Attributes, Condition, ObjectInfo, Version
 from lakecli.stores.presigned_urls import PresignedUrl, PresignRequest
+from lakecli.stores.uri import NamespaceUri
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,3 +385,15 @@ def open_named(name: str, path: str) -> MemoryStore:
     """Return the store of the prefix `path`, without a trailing slash, in a named bucket."""
     bucket = BUCKETS.get(name)
     return MemoryStore(bucket, f"{path}/" if path else "", missing=bucket is None, name=name)
+
+
+_open_other = registry._open
+
+
+def _open(uri: NamespaceUri, region: str, account: Account) -> registry.NamespaceStore:
+    if uri.scheme == "memory":
+        return open_named(uri.bucket, uri.path)
+    return _open_other(uri, region, account)
+
+
+registry._open = _open
