@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# fsspec's "simplecache" and "filecache" forget a file's copy when they write the file by open or pipe, and not when
-# it is changed by cp, mv, put or rm of the same file system: open returns what was there before, also of a file that
-# has been removed, while cat_file of a file that was never opened is right. So "write to a new name, then move it
-# into place" reads the old data back. Caches that another program makes stale are documented; this is the program's
-# own change. No thread of its issue tracker was found about this.
+# fsspec's "simplecache" and "filecache" drop their copy of a file when it is written through them by open or pipe,
+# but not when the same file system changes it by cp, mv, put or rm: open then returns what was there before, even
+# for a file that has been removed. So a program that writes a new file and moves it into place reads the old data
+# back. That caches do not see the changes of other programs is documented; this is the program's own change. No
+# thread of its issue tracker was found about this.
 # Seen with fsspec 2026.9.0. clear_cache() helps; so does check_files=True of "filecache".
 set -euo pipefail
 folder=$(mktemp -d)
