@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# AWS SDK for pandas (awswrangler) writes the value of a partition column into the key as it is: a/b becomes
-# k=a/b/, and read_parquet returns it as "a". mode="overwrite_partitions" then takes the rows of "a/b" for those of
-# "a": writing "a" anew deletes them, and they are not in the new data. pyarrow, Spark and DuckDB write k=a%2Fb.
-# Rows with null in the column are not written at all, without an error (known: its issue 921, closed).
-# No thread of its issue tracker was found about the slash. Seen with awswrangler 3.17.1 on moto 5.2.5.
+# AWS SDK for pandas (awswrangler) writes the value of a partition column into the key without escaping it: "a/b"
+# becomes k=a/b/, and read_parquet returns it as "a". With mode="overwrite_partitions", new rows of "a" delete those
+# of "a/b", because the keys of these begin with k=a/, too. pyarrow and DuckDB write k=a%2Fb. Rows with null in
+# the column are not written at all, without an error (known: its issue 921, closed).
+# Seen with awswrangler 3.17.1 on moto 5.2.5. No thread of its issue tracker was found about the slash.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Daft reads the first part only of CSV and JSON files that are several compressed streams in a row, and says
-# nothing: the other rows are missing. zstd's frames, and the streams of bzip2 and xz, may be joined by their
-# formats, and are by pzstd, pbzip2, `cat` and programs that append to a log. Of gzip Daft reads all members. The
-# standard library, pyarrow and DuckDB read all of what they know, too.
+# Daft reads only the first part of CSV and JSON files that consist of several compressed streams, and says nothing:
+# the other rows are missing. A .zst file may have several frames, and .bz2 and .xz files several streams, by their
+# formats; pzstd, pbzip2, cat and programs that append to a log write them. Of .gz files Daft reads all members.
+# The standard library, pyarrow and DuckDB read all parts of the formats that they know.
 # Seen with Daft 0.7.26, pyarrow 25.0.1 and DuckDB 2.0.1. No thread of its issue tracker was found about this.
 set -euo pipefail
 folder=$(mktemp -d)

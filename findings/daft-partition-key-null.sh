@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Daft takes the type of a Hive partition key from one file. Where that one has k=10, the keys of all others must be
-# numbers: k=2B is read as null, without an error, so filters and joins lose its rows. The same holds for a date and
-# a word, and for true and a word. With a list of files the first one decides. With a pattern it is any of them:
-# the same directory is read rightly in one run and wrongly in the next. pyarrow, Polars and DuckDB look at all keys.
+# Daft takes the type of a Hive partition key from one file. If its directory is k=10, all keys must be numbers: k=2B
+# is read as null, without an error, so filters and joins lose its rows. The same happens with a date and a word, or
+# true and a word. In a list of files the first one decides. With a pattern it may be any: the same directory is read
+# rightly in one run and wrongly in the next. pyarrow, Polars and DuckDB look at all keys.
 # Seen with Daft 0.7.26, pyarrow 25.0.1, Polars 2.1.0 and DuckDB 2.0.1; no thread of Daft's tracker was found about
 # this. Name the type: read_parquet(…, schema={"k": daft.DataType.string(), …}).
 set -euo pipefail

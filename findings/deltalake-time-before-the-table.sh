@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# delta-rs (deltalake) takes a time before a Delta table's first commit for the first commit: load_as_version returns
+# delta-rs (deltalake) takes a time before a Delta table's first commit for that commit: load_as_version returns
 # version 0, and restore removes everything newer, without an error. Delta's connectors for Spark refuse such a time.
-# It is met in copies, in which each commit has the time of copying (known for Delta: delta issue 192): in a restored
-# backup or a checkout, restore to "yesterday" throws away all but the first version.
-# No thread of delta-rs' tracker was found about times before the table.
+# This happens in copies, in which every commit has the time of copying (known for Delta: delta issue 192): in a
+# restored backup, a restore to yesterday removes the rows of all versions but the first. No thread of delta-rs' issue
+# tracker was found about times before the table.
 # Seen with deltalake 1.6.6. In copies go by the number of the version, or by the timestamps in the files.
 set -euo pipefail
 folder=$(mktemp -d)

