@@ -7,7 +7,6 @@ than the limit in ``tests/benchmarks/claims.py`` allows.
 import os
 import select
 import ssl
-from base64 import b64encode
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
 from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 from weakref import finalize
 
 import certifi
@@ -47,31 +46,21 @@ class DirectHttp:
 
     Raises:
         OSError: the certificates cannot be read.
-        ValueError: the URL of the server or of its proxy is not valid, or `http.client` cannot use
-            the proxy.
+        ValueError: the URL of the server is not valid, or the environment names a proxy for it.
     """
 
     def __init__(self, server: str, ca_bundle: str | None, limits: AnswerLimits) -> None:
         scheme, self._server = _address(server)
-        self._is_secure = scheme == "https"
-        kind = HTTPSConnection if self._is_secure else HTTPConnection
+        is_secure = scheme == "https"
+        kind = HTTPSConnection if is_secure else HTTPConnection
         self._connection_class = bounded(kind, limits)
         self._options: dict[str, Any] = {"timeout": limits.timeouts[0]}
-        if self._is_secure:
+        if is_secure:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.load_verify_locations(ca_bundle or certifi.where())
             self._options["context"] = context
-        proxy = proxy_of(server)
-        self._proxy: tuple[str, int] | None = None
-        self._login: dict[str, str] = {}
-        if proxy:
-            scheme, self._proxy = _address(proxy)
-            if scheme != "http" or ":" in self._server[0]:
-                raise ValueError("http.client has no TLS to a proxy, and names it no IPv6 address")
-            user = unquote_to_bytes(urlsplit(proxy).netloc.rpartition("@")[0])
-            if b":" in user:
-                self._login = {"Proxy-Authorization": f"Basic {b64encode(user).decode()}"}
-        self._start = server if proxy and not self._is_secure else ""
+        if proxy_of(server):
+            raise ValueError("requests through a proxy are left to the SDK")
         self._process = os.getpid()
         self._idle: deque[HTTPConnection] = deque()
         finalize(self, _close_all, self._idle)
@@ -101,15 +90,13 @@ class DirectHttp:
             self._process = os.getpid()
         if body:
             headers = {**headers, "Content-Length": str(len(body))}
-        if self._start:
-            headers = {**headers, **self._login}
         connection = self._next_connection()
         is_read = False
         try:
             if connection.sock is None:
                 connection.connect()
             with suppress(BrokenPipeError, ConnectionResetError):  # a refusal may be on its way
-                connection.request(method, self._start + target, body or None, headers)
+                connection.request(method, target, body or None, headers)
             response = connection.getresponse()
             if response.status >= HTTPStatus.MULTIPLE_CHOICES:
                 limit = MAX_REFUSAL
@@ -140,17 +127,12 @@ class DirectHttp:
         try:
             connection = self._idle.pop()
         except IndexError:
-            return self._new_connection()
+            host, port = self._server
+            made: HTTPConnection = self._connection_class(host, port, **self._options)
+            return made
         if connection.sock is not None and _is_readable(connection.sock):
             connection.close()  # the server has closed it, or has sent data without a request
         return connection
-
-    def _new_connection(self) -> HTTPConnection:
-        host, port = self._proxy or self._server
-        made: HTTPConnection = self._connection_class(host, port, **self._options)
-        if self._proxy is not None and self._is_secure:
-            made.set_tunnel(*self._server, self._login)
-        return made
 
 
 def _address(url: str) -> tuple[str, tuple[str, int]]:

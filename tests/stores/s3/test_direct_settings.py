@@ -217,108 +217,59 @@ def test_settings_of_s3_that_change_requests_are_left_to_the_sdk(
     assert (found is not None) == is_direct
 
 
-@pytest.mark.parametrize("by_sdk", [False, True], ids=["direct", "the SDK"])
 @pytest.mark.parametrize(("bundle", "trusts"), [("right", True), ("wrong", False), (None, False)])
 def test_a_proxy_does_not_weaken_the_check_of_certificates(
-    secure: Secure,
-    aws_environment: pytest.MonkeyPatch,
-    *,
-    by_sdk: bool,
-    bundle: str | None,
-    trusts: bool,
+    secure: Secure, aws_environment: pytest.MonkeyPatch, *, bundle: str | None, trusts: bool
 ) -> None:
     aws_environment.delenv("REQUESTS_CA_BUNDLE", raising=False)
     if bundle is not None:
         aws_environment.setenv("AWS_CA_BUNDLE", secure.files[bundle])
-    store = S3Store("bucket", region="us-east-1")
     with tunnels() as (proxy, said):
         aws_environment.setenv("https_proxy", proxy.replace("//", "//user:p%40ss@"))
-        if by_sdk:
-            store.direct._is_usable = False
-            if trusts:
-                assert store.get("k") == b"body"
-            else:
-                with pytest.raises(Unreachable):
-                    store.get("k")
+        store = S3Store("bucket", region="us-east-1")
+        if trusts:
+            assert store.get("k") == b"body"
         else:
-            assert (store.direct.get("k") is not None) == trusts
+            with pytest.raises(Unreachable):
+                store.get("k")
     assert len(secure.server.requests) == trusts
     assert set(said) == {"Basic dXNlcjpwQHNz"}
 
 
-@pytest.mark.parametrize("by_sdk", [False, True], ids=["direct", "the SDK"])
-def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch, *, by_sdk: bool) -> None:
+def test_a_proxy_is_told_who_asks(aws_environment: pytest.MonkeyPatch) -> None:
     with StubServer(OBJECT) as proxy:
         aws_environment.setenv("http_proxy", proxy.url.replace("//", "//user:p%40ss@"))
         aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-        store = S3Store("bucket", region="us-east-1")
-        store.direct._is_usable = not by_sdk
-        assert store.get("k") == b"body"
+        assert S3Store("bucket", region="us-east-1").get("k") == b"body"
         (request,) = proxy.requests
     headers = {name.lower(): value for name, value in request.headers.items()}
     assert headers["proxy-authorization"] == "Basic dXNlcjpwQHNz"
     assert "proxy-authorization" not in headers["authorization"]  # the proxy leaves it out
 
 
-def test_a_proxy_without_a_scheme_is_left_to_the_sdk(aws_environment: pytest.MonkeyPatch) -> None:
-    aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-    with StubServer(OBJECT) as proxy:
-        aws_environment.setenv("http_proxy", proxy.url.partition("//")[2])
-        store = S3Store("bucket", region="us-east-1")
-        assert find_settings(store._connection, "bucket") is None
-        assert store.get("k") == b"body"
-
-
-def test_a_proxy_that_speaks_tls_is_left_to_the_sdk(aws_environment: pytest.MonkeyPatch) -> None:
-    aws_environment.setenv("https_proxy", "https://127.0.0.1:1")
-    store = S3Store("bucket", region="us-east-1")
-    assert find_settings(store._connection, "bucket") is None
-
-
-def test_a_proxy_that_does_not_answer_is_left_to_the_sdk(
-    aws_environment: pytest.MonkeyPatch,
-) -> None:
-    aws_environment.setenv("http_proxy", "http://127.0.0.1:1")
-    aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-    assert S3Store("bucket", region="us-east-1").direct.get("k") is None
-
-
 @pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY"])
 @pytest.mark.parametrize(("no_proxy", "is_used"), [(None, True), ("127.0.0.1", False), ("x", True)])
-def test_a_proxy_is_used(
-    aws_environment: pytest.MonkeyPatch, variable: str, no_proxy: str | None, *, is_used: bool
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxy_is_left_to_the_sdk(
+    aws_environment: pytest.MonkeyPatch,
+    variable: str,
+    no_proxy: str | None,
+    *,
+    is_used: bool,
+    scheme: str,
 ) -> None:
     if no_proxy is not None:
         aws_environment.setenv("no_proxy", no_proxy)
     with StubServer(OBJECT) as proxy, StubServer(OBJECT) as server:
-        aws_environment.setenv(variable, proxy.url)
+        aws_environment.setenv(variable, scheme + proxy.url.partition("//")[2])
         aws_environment.setenv("AWS_ENDPOINT_URL", server.url)
-        direct = S3Store("bucket", region="us-east-1").direct
-        found = direct.get("k")
-        assert found is not None
-        assert found[0] == b"body"
-        assert direct.create("k", b"body")
-        expected = f"{server.url}/bucket/k" if is_used else "/bucket/k"
+        store = S3Store("bucket", region="us-east-1")
+        assert (find_settings(store._connection, "bucket") is None) == is_used
+        assert store.get("k") == b"body"
         used, unused = (proxy, server) if is_used else (server, proxy)
-        assert [request.path for request in used.requests] == [expected] * 2
-        assert used.requests[-1].body == b"body"
+        expected = f"{server.url}/bucket/k" if is_used else "/bucket/k"
+        assert [request.path for request in used.requests] == [expected]
         assert not unused.requests
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        Answer(body=b"x" * 1000, sent=10),
-        Answer(body=b"no chunk", headers={"Transfer-Encoding": "chunked"}, sent=8),
-    ],
-)
-def test_a_broken_answer_through_a_proxy_is_left_to_the_sdk(
-    aws_environment: pytest.MonkeyPatch, broken: Answer
-) -> None:
-    with StubServer(broken) as proxy:
-        aws_environment.setenv("http_proxy", proxy.url)
-        aws_environment.setenv("AWS_ENDPOINT_URL", "http://h.example")
-        assert S3Store("bucket", region="us-east-1").direct.get("k") is None
 
 
 def test_a_proxy_for_another_scheme_is_not_used(aws_environment: pytest.MonkeyPatch) -> None:
