@@ -12,6 +12,7 @@
     in_process_spark             Spark without Java, whose only executor is this process
     flaky, proxies               proxies that fail, delay or change requests
     counting, faulty             stores that count requests, and that fail as a test says
+    memory_store                 buckets in memory
     stores                       transactions on a local store that are rolled back
     lakes, clones                lakes with clocks and IDs that repeat; clones of one namespace
     demo, golden, terminal       the command line: a repository, recorded runs, a pseudo-terminal

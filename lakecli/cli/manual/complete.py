@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import AnyStr, Final, TextIO, TypeAlias
+from types import SimpleNamespace
+from typing import AnyStr, Final, TextIO, TypeAlias, cast
 
 from lakecli.base.layout import REPOSITORY
 from lakecli.base.model import Branch, RefKind, Tag
@@ -39,7 +40,6 @@ from lakecli.repository.transfer.ignore_patterns import is_own
 from lakecli.repository.undo.log import SHORT_ID, iter_log
 from lakecli.settings.keys import KEYS, OF_REPOSITORY, REPOSITORY_KEYS, own_key
 from lakecli.stores.contract import ObjectStore
-from lakecli.stores.local.store import DirectoryStore
 from lakecli.stores.uri import is_local, normalise
 from lakecli.worktree.link import Link
 
@@ -71,13 +71,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str], stdout: TextIO) -> Non
 
 
 def _without_buckets(runtime: Runtime) -> Runtime:
-    """Return a runtime that opens an empty store in place of every bucket.
-
-    The store is a directory that cannot exist.
-    """
+    """Return a runtime whose buckets have no requests, so that a request ends the completion."""
 
     def open_store(uri: str, region: str) -> ObjectStore:
-        return runtime.open_store(uri, region) if is_local(uri) else DirectoryStore(os.devnull)
+        if is_local(uri):
+            return runtime.open_store(uri, region)
+        return cast("ObjectStore", SimpleNamespace(uri=uri, local_path=lambda _key: None))
 
     return runtime._replace(open_store=open_store)
 
