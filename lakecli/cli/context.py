@@ -332,7 +332,7 @@ class Context:
         return self._synced(found) if syncs else found
 
     def _synced(self, repository: "Repository") -> "Repository":
-        """With ``sync = auto``, give a repository its mover, and fetch; return the repository.
+        """With ``sync = auto``, let a repository move refs in the bucket, and fetch; return it.
 
         Moves of refs that an interrupted command began are finished and reported. If the bucket
         cannot be read, a warning says so, and the command uses the state of the last fetch.

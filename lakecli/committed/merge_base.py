@@ -39,11 +39,12 @@ class Ancestors(NamedTuple):
 
 
 class MergeBase(NamedTuple):
-    """The common ancestors of two commits, as IDs only, so that it can be sent to other processes.
+    """The base of a merge of two commits: only IDs of trees, which other processes can receive.
 
     Attributes:
-        ancestors: first the ancestors of the two commits, then the ancestors of pairs of ancestors.
-            `Ancestors.below` refers only to earlier generations of commits, so there are no cycles.
+        ancestors: first the best common ancestors of the two commits; then those of each pair of
+            ancestors that `Ancestors.below` names. The ancestors of a pair are older than the pair,
+            so these references have no cycles.
     """
 
     ancestors: tuple[Ancestors, ...]

@@ -40,12 +40,12 @@ Columns = tuple[Sequence[bytes], Sequence[bytes]]
 
 
 class Outline(NamedTuple):
-    """The outline of a metarange.
+    """What is kept of a verified metarange beside it, so that it need not be verified again.
 
     Attributes:
         size: the size of the metarange in bytes.
-        range_entries: N of the splitter's rule that cut the metarange's tree; ``None``: another
-            rule or program cut the tree.
+        range_entries: the tree parameter N with which this version's `Splitter` cut the tree into
+            ranges; ``None``: another rule or program cut the tree.
         sizes: the size of each block in bytes, its trailer included.
         counts: the number of records of each block.
         key_sizes: the total size of the keys of each block, in bytes.

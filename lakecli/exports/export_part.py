@@ -422,7 +422,7 @@ class _Export:
         return True
 
     def _makes_room(self, item: ExportItem) -> bool:
-        """Return whether this export deletes a file at the path of a directory of the item."""
+        """Return whether this export deletes an older file where the item needs a directory."""
         job, trees = self._job, self._hands.trees
         above = (job.prefix + each for each in parents_of(item.name))
         return any(

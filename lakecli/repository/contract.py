@@ -104,7 +104,7 @@ class Repository(Readable, Protocol):
 
     @property
     def guard(self) -> "Guard":
-        """Protects objects that this process starts to use from garbage collection."""
+        """Protects from garbage collection what this process is about to use."""
 
 
 class AddressResolver(Protocol):

@@ -336,9 +336,10 @@ class Output:
             self.hint(hint)
 
     def hint(self, message: str) -> None:
-        """Write a hint to stderr: ``hint: …``; verbs in backquotes are replaced by commands.
+        """Write a hint to stderr: ``hint: …``.
 
-        A hint may continue on indented lines, for example with candidates.
+        A function of the library in backquotes, such as ``push``, is shown as its command; see
+        `lakecli.cli.hints`. A hint may continue on indented lines, for example with candidates.
         """
         lines = as_commands(message, self.repository).split("\n  ")
         self._write_error("hint: " + "\n  ".join(map(format_.one_line, lines)))

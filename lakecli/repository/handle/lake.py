@@ -294,7 +294,7 @@ class LocalRepository:
 
     @cached_property
     def guard(self) -> GcGuard:
-        """Protects the objects that this process is about to use from garbage collection."""
+        """Protects from garbage collection what this process is about to use."""
         from lakecli.repository.guard import GcGuard
 
         runtime = self.lake.runtime

@@ -56,7 +56,7 @@ class Description(NamedTuple):
 
     Attributes:
         uuid: 32 hex digits, the same in every clone.
-        range_entries: the tree parameter N.
+        range_entries: the tree parameter N; see `lakecli.committed.splitter`.
         default_branch: the name of the first branch of the repository.
         created_at: when the repository was created, by the clock of the creating machine.
         needs_write: features that are needed for writing, and that this version does not support.
