@@ -221,11 +221,14 @@ class PointReader:
         self, known: OpenTree, position: int, keys: list[bytes]
     ) -> list[bytes | None]:
         """Return the values of some keys of one range; `keys` are sorted, and not in memory yet."""
-        if position == len(known.ranges) or (
-            known.ranges[position] is None and keys[-1] < known.metarange.record(position).min_key
-        ):
+        if position == len(known.ranges):
             return [None] * len(keys)
-        return self._use(known, position, lambda opened: self._read(opened, keys))
+        record = None
+        if known.ranges[position] is None:
+            record = known.metarange.record(position)
+            if keys[-1] < record.min_key:
+                return [None] * len(keys)
+        return self._use(known, position, lambda opened: self._read(opened, keys), record)
 
     def fill(self, tree: MetarangeId, *, prefix: bytes, is_stopped: Callable[[], bool]) -> bool:
         """Read the records of a tree into memory, in key order, while memory is left.
@@ -246,10 +249,11 @@ class PointReader:
         """
         known = self._trees.get(tree) or self._open_tree(tree)
         for position in range(known.find(prefix), len(known.ranges)):
-            first = known.metarange.record(position).min_key
-            if first > prefix and not first.startswith(prefix):
+            record = known.metarange.record(position)
+            if record.min_key > prefix and not record.min_key.startswith(prefix):
                 break
-            if not self._use(known, position, partial(self._fill_range, is_stopped=is_stopped)):
+            fill = partial(self._fill_range, is_stopped=is_stopped)
+            if not self._use(known, position, fill, record):
                 return False
         return True
 
@@ -288,11 +292,15 @@ class PointReader:
             self._trees[tree] = opened
         return opened
 
-    def _opened(self, known: OpenTree, position: int) -> OpenRange:
-        """Return the open range at a position of a tree; open the range if necessary."""
+    def _opened(self, known: OpenTree, position: int, record: RangeRecord | None) -> OpenRange:
+        """Return the open range at a position of a tree; open the range if necessary.
+
+        Args:
+            record: the record of the range, if the caller has decoded it.
+        """
         opened = known.ranges[position]
         if opened is None or known.records[position] is not opened.copy.records:
-            record = known.metarange.record(position)
+            record = record or known.metarange.record(position)
             opened = self._open.get(record.id) or self._open_range(record, known)
             with self._lock:
                 if self._open.get(record.id) is opened:  # else it was closed meanwhile
@@ -402,16 +410,25 @@ class PointReader:
                 self._close(next(iter(self._open.values())))
         return opened
 
-    def _use(self, known: OpenTree, position: int, use: Callable[[OpenRange], T]) -> T:
+    def _use(
+        self,
+        known: OpenTree,
+        position: int,
+        use: Callable[[OpenRange], T],
+        record: RangeRecord | None,
+    ) -> T:
         """Return the result of `use` for a range of a tree, which is opened first if necessary.
 
         If the file of the range is missing, another process may have evicted it; if a copy of the
         range is damaged, it is dropped. Then the range is opened again.
 
+        Args:
+            record: the record of the range, if the caller has decoded it.
+
         Raises:
             IntegrityError: the bucket or a local namespace is damaged.
         """
-        opened = self._opened(known, position)
+        opened = self._opened(known, position, record)
         try:
             return use(opened)
         except FileNotFoundError:
