@@ -287,7 +287,7 @@ class HostileContract:
         slow.drip = SLOW_HEADS[slow_head]
         calls = (*self._slow_calls(), lambda store: store.head("k"))
         for error in _errors_of(impatient, calls):
-            assert isinstance(error, Unresponsive)
+            assert isinstance(error, Unresponsive), repr(error)
             assert "did not answer in time, its headers were not complete" in error.message
             assert "raise network.timeout" in str(error.hint)
         assert not slow.outlasted
