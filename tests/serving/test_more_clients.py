@@ -33,11 +33,15 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 
 
 def files(directory: Path) -> Path:
-    """Make a tree of files, one of them large."""
-    for name in ("a.csv", "d/b c+é.csv", "d/e/f"):
+    """Make a tree of files, one of them large.
+
+    Their times lie back: an object has whole seconds, and what was uploaded in the second in which
+    it was written would be older than its file.
+    """
+    for name in ("a.csv", "d/b c+é.csv", "d/e/f", "large"):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_bytes(BODY)
-    (directory / "large").write_bytes(large())
+        (directory / name).write_bytes(large() if name == "large" else BODY)
+        os.utime(directory / name, (1_700_000_000, 1_700_000_000))
     return directory
 
 
