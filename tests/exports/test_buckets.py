@@ -10,7 +10,7 @@ from lakecli.base.model import CONTENT_ENCODING, Entry
 from lakecli.committed.values import encode_entry
 from lakecli.engine.runner import LocalRunner
 from lakecli.errors import Refused
-from lakecli.exports import target as target_module
+from lakecli.exports import export_part
 from lakecli.exports.run import ExportOptions, export
 from lakecli.exports.target import IDENTITY
 from lakecli.repository import repo
@@ -169,7 +169,7 @@ def test_a_damaged_object_is_not_exported(repository: Repository, buckets: tuple
 def test_large_objects_are_streamed_between_stores(
     repository: Repository, buckets: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target_module, "can_copy", lambda *_: False)
+    monkeypatch.setattr(export_part, "can_copy", lambda *_: False)
     uri = f"{buckets[1]}/out"
     report = run(repository, uri)
     assert report.outcome.by_store.count == 0
