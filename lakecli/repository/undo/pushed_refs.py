@@ -166,8 +166,8 @@ def _own_runs(moves: Sequence[Moved]) -> Iterator[list[Moved]]:
     bucket, because others have built on it.
     """
     moving = (each for each in moves if each.change.moves_commit)
-    for is_foreign, run in groupby(moving, lambda each: is_local(each.operation, each.change)):
-        if not is_foreign:
+    for is_fetched, run in groupby(moving, lambda each: is_local(each.operation, each.change)):
+        if not is_fetched:
             yield list(run)
 
 
