@@ -65,13 +65,19 @@ DEEP = (
 
 _OK = b'HTTP/1.1 200 OK\r\nETag: "0x1"\r\n'
 _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
+_FEW = 90
+"""Number of headers that a client accepts.
+
+`http.client` refuses more than 100, and after a pause of its process, it may receive them all at once.
+"""
+
 SLOW_HEADS: dict[str, Drip] = {
     "nothing": Drip(),
     "the status": Drip(piece=b"H"),
     "a header": Drip(_OK + b"X: ", b"x"),
-    "headers": Drip(_OK, b"X: x\r\n"),
+    "headers": Drip(_OK, b"X: x\r\n", _FEW),
     "interim answers": Drip(piece=b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "headers of an interim answer": Drip(b"HTTP/1.1 100 Continue\r\n", b"X: x\r\n"),
+    "headers of an interim answer": Drip(b"HTTP/1.1 100 Continue\r\n", b"X: x\r\n", _FEW),
 }
 """Answers that come byte by byte before their body."""
 

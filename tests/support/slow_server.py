@@ -26,7 +26,7 @@ class Drip(NamedTuple):
         beginning: sent at once.
         piece: sent again and again.
         times: how often; 0: for ever.
-        end: sent at last.
+        end: sent after that; then nothing is.
     """
 
     beginning: bytes = b""
@@ -80,18 +80,18 @@ class SlowServer:
             if not stream.recv(1 << 16):
                 return
             stream.sendall(drip.beginning)
-            left = drip.times
+            piece, left = drip.piece, drip.times
             while not self._is_over.is_set():
                 if time.monotonic() > end:
                     self.outlasted += 1
                     return
                 if select.select([stream], [], [], EVERY)[0] and not stream.recv(1 << 20):
                     return
-                stream.sendall(drip.piece)
+                stream.sendall(piece)
                 left -= 1
                 if not left:
                     stream.sendall(drip.end)
-                    return
+                    piece = b""
 
     def __enter__(self) -> Self:
         """Start the server."""
