@@ -60,6 +60,8 @@ class DirectoryStore:
 
     def __init__(self, root: str, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._directory = RootDirectory(root, clock_ns=clock_ns)
+        self._parents: set[str] = set()
+        """Directories of `local_path` that are not reached through symbolic links, by prefix."""
 
     @property
     def uri(self) -> str:
@@ -251,9 +253,16 @@ class DirectoryStore:
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None`` if there is no such object."""
+        parent = key.rpartition("/")[0]
+        path = os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
+        if parent in self._parents:
+            with suppress(OSError, ValueError):
+                if stat.S_ISREG(os.lstat(path).st_mode):
+                    return path
         if self._status(key) is None:
             return None
-        return os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
+        self._parents.add(parent)
+        return path
 
     def batch(self) -> LocalBatch:
         """Start a batch of writes that one sync of the file system makes durable."""

@@ -806,6 +806,24 @@ def test_local_path_returns_the_file(store: DirectoryStore, tmp_path: Path) -> N
         assert Path(path).is_relative_to(tmp_path)
 
 
+def test_local_path_looks_at_each_file_of_a_known_directory(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    for key in ("a/b", "a/c"):
+        store.put(key, b"", ANY)
+        assert store.local_path(key) is not None
+    assert store.local_path("a/absent") is None
+    (tmp_path / "a" / "b").unlink()
+    (tmp_path / "a" / "b").symlink_to("c")
+    with pytest.raises(Refused, match="symbolic link inside"):
+        store.local_path("a/b")
+    for key in ("a/..", "a/.", "a/", "a/b\0", f"a/{'n' * 256}"):
+        with pytest.raises(UsageError):
+            store.local_path(key)
+    os.mkfifo(tmp_path / "a" / "pipe")
+    assert store.local_path("a/pipe") is None
+
+
 def test_a_directory_has_no_urls(store: DirectoryStore) -> None:
     request = PresignRequest("GET", timedelta(minutes=1))
     with pytest.raises(Unsupported, match="cannot presign") as raised:
