@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from lakecli.base.identity import DIGEST_SIZE, frame_map, tree_id
+from lakecli.base.ids import MalformedId
 from lakecli.base.model import MetarangeId, RangeId
 from lakecli.committed.outline import OutlinedBlocks
 from lakecli.committed.values import MalformedValue, decode_value, digests, encode_value
@@ -91,10 +92,10 @@ def decode_range_record(value: bytes) -> RangeRecord:
 
 def range_id_of(value: bytes) -> RangeId:
     """Return the ID of the range that a value of a metarange records."""
-    name = value[ID_PART].decode("latin-1") if value[:2] == _ID_FRAME else ""
-    if not RangeId.is_valid(name):
-        raise MalformedValue("a range without an ID")
-    return RangeId(name)
+    try:
+        return RangeId(value[ID_PART].decode("latin-1") if value[:2] == _ID_FRAME else "")
+    except MalformedId:
+        raise MalformedValue("a range without an ID") from None
 
 
 _BLOCK_SIZE: Final = 1 << 10

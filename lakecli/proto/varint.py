@@ -34,6 +34,8 @@ def decode_varint(data: bytes, position: int, *, max_size: int = MAX_SIZE) -> tu
     Raises:
         Malformed: the number does not end within `data` or within `max_size` bytes.
     """
+    if position < len(data) and data[position] < CONTINUES:
+        return data[position], position + 1
     value = shift = 0
     for byte in data[position : position + max_size]:
         position += 1
@@ -52,9 +54,7 @@ def decode_canonical_varint(data: bytes, position: int) -> tuple[int, int]:
     Raises:
         Malformed: the number does not end within `data`, does not fit into 64 bits, or is padded.
     """
-    if position < len(data) and data[position] < CONTINUES:
-        return data[position], position + 1
     value, end = decode_varint(data, position)
-    if value >> 64 or (end - position > 1 and data[end - 1] == 0):
+    if end - position > 1 and (value >> 64 or data[end - 1] == 0):
         raise Malformed(_ENDLESS)
     return value, end
