@@ -183,6 +183,11 @@ class OutlinedBlocks:
         self._decoded: dict[int, Columns] = {}
         self._whole: Columns | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all records are in memory."""
+        return self._whole is not None
+
     def find(self, key: bytes) -> int:
         """Return the position of the first record with a key >= `key`."""
         if self._whole is not None:
@@ -259,6 +264,8 @@ class Column(Sequence[bytes]):
     def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - `Sequence` has the overloads
         blocks, count = self._blocks, len(self)
         if isinstance(at, int):
+            if blocks.is_whole:
+                return blocks.whole()[self._which][at]
             position = range(count)[at]
             number = bisect_right(blocks.starts, position) - 1
             return blocks.block(number)[self._which][position - blocks.starts[number]]
