@@ -1,13 +1,14 @@
 """Point reads: open ranges, and a cache of their records.
 
 Only the top level of an open range's index is in memory. To find a key, a read fetches a partition
-of the index and then a block. While memory is left, blocks are decoded whole, and their records
-kept in the dictionary of their range: a read that finds its key in the dictionary needs no search.
+of the index and then a block, and searches both as they are stored. Once as many keys of a range
+were read as a sixteenth of its blocks, blocks are decoded whole, and their records kept in the
+dictionary of their range: a read that finds its key in the dictionary needs no search.
 `PointReader.fill` reads the blocks of many ranges before the first read needs them.
 
 When the cache is full, one miss in 16 admits its block, which replaces the oldest blocks (FIFO);
 the other misses search the stored block. So the cache follows the keys that are read, and reads of
-keys all over a tree larger than the cache stay cheap.
+keys all over a large tree stay cheap.
 
 `PointReader` keeps `OpenRange` and `OpenTree`; `Fill` is the thread that fills a reader while other
 threads read.
@@ -58,8 +59,8 @@ class OpenRange:
         copy: the copy from which blocks are read.
         tier: the tier of this copy: memory, disk or the bucket.
         size: the memory that the open range takes, in bytes, without its cached records.
-        reads: the number of single blocks read; after enough of them, a range in the bucket is
-            fetched whole.
+        reads: the number of keys read that were not in memory; after enough of them, a range in
+            the bucket is fetched whole, and blocks of another range are kept in memory.
     """
 
     __slots__ = ("copy", "reads", "record", "size", "tier")
@@ -208,12 +209,13 @@ class PointReader:
         known = self._trees.get(tree) or self._open_tree(tree)
         records, positions = known.records, known.find_all(keys)
         found = [records[at].get(key) for at, key in zip(positions, keys, strict=True)]
-        missing = sorted((keys[at], at) for at, value in enumerate(found) if value is None)
+        missing = [at for at, value in enumerate(found) if value is None]
+        missing.sort(key=keys.__getitem__)
         self._reads[MEMORY] += len(found) - len(missing)
-        for position, group in groupby(missing, lambda each: positions[each[1]]):
+        for position, group in groupby(missing, positions.__getitem__):
             part = list(group)
-            values = self._find_on_disk(known, position, [key for key, _ in part])
-            for (_, at), value in zip(part, values, strict=True):
+            values = self._find_on_disk(known, position, [keys[at] for at in part])
+            for at, value in zip(part, values, strict=True):
                 found[at] = value
         return found
 
@@ -310,34 +312,58 @@ class PointReader:
 
     def _read(self, opened: OpenRange, keys: list[bytes]) -> list[bytes | None]:
         copy = opened.copy
+        admitted = self._count_admitted(opened, len(keys))
+        by_block = len(keys) if opened.tier == BUCKET else admitted
         with copy.lookup.source.opened() as file:
-            return [self._read_one(opened, copy, file, key) for key in keys]
+            values = [
+                self._read_block(opened, copy, file, key, is_kept=number < admitted)
+                for number, key in enumerate(keys[:by_block])
+            ]
+            if by_block < len(keys):
+                self._count(opened, len(keys) - by_block)
+                values += copy.lookup.get_many(keys[by_block:], file)
+        return values
 
-    def _read_one(
-        self, opened: OpenRange, copy: RangeCopy, file: ReadableFile, key: bytes
+    def _count_admitted(self, opened: OpenRange, keys: int) -> int:
+        """Return for how many of some missed keys of a range the cache admits their blocks."""
+        few = opened.copy.lookup.block_count // _ADMIT_EVERY
+        if opened.reads <= few and opened.tier != BUCKET:
+            return 0
+        if not self._has_dropped:
+            return keys
+        return (self._misses + keys) // _ADMIT_EVERY - self._misses // _ADMIT_EVERY
+
+    def _count(self, opened: OpenRange, reads: int) -> None:
+        self._reads[opened.tier] += reads
+        opened.reads += reads
+        self._misses += reads
+
+    def _read_block(
+        self, opened: OpenRange, copy: RangeCopy, file: ReadableFile, key: bytes, *, is_kept: bool
     ) -> bytes | None:
-        """Return the value of a key in a range; `file` is the open file of the range's copy."""
+        """Return the value of a key in a range.
+
+        Args:
+            file: the open file of the range's copy.
+            is_kept: whether to decode the key's block whole, and keep its records in memory.
+        """
         if copy is not opened.copy:
             return self._read(opened, [key])[0]
-        lookup, handle = copy.lookup, None
-        is_admitted = not self._has_dropped or self._misses % _ADMIT_EVERY == 0
-        if is_admitted or opened.tier == BUCKET:
-            handle = lookup.locate(file, key)
-            if handle is None:
-                return None
-            with self._lock:
-                if handle[0] in copy.blocks:
-                    self._reads[MEMORY] += 1
-                    return copy.records.get(key)
-            if opened.tier == BUCKET and opened.reads >= FETCH_AFTER:
-                self._fetch(opened)
-                return self._read(opened, [key])[0]
-        self._reads[opened.tier] += 1
-        opened.reads += 1
-        self._misses += 1
-        if handle is not None and is_admitted:
-            return self._keep(opened, copy, {handle[0]: lookup.block_at(file, handle)}, key)
-        return lookup.get(key, file)
+        lookup = copy.lookup
+        handle = lookup.locate(file, key)
+        if handle is None:
+            return None
+        with self._lock:
+            if handle[0] in copy.blocks:
+                self._reads[MEMORY] += 1
+                return copy.records.get(key)
+        if opened.tier == BUCKET and opened.reads >= FETCH_AFTER:
+            self._fetch(opened)
+            return self._read(opened, [key])[0]
+        self._count(opened, 1)
+        if not is_kept:
+            return lookup.value(file, handle, key)
+        return self._keep(opened, copy, {handle[0]: lookup.block_at(file, handle)}, key)
 
     def _fetch(self, opened: OpenRange) -> None:
         """Fetch a whole range from the bucket to this machine; later reads use the fetched copy."""

@@ -390,7 +390,7 @@ def read_ranges(
     def addresses(_id: str, table: SSTable) -> Iterator[bytes]:
         check_kind(table, "range")
         for number in range(table.block_count):
-            payload = bytes(block.payload_of(table.stored_block(number)))
+            payload = block.payload_of(table.stored_block(number))
             yield from addresses_in(payload, old_layout=old_layout)
 
     read, found = _read(location.store(), ids, addresses, must_exist=must_exist)

@@ -8,7 +8,7 @@ with the same results, which is used if the compiled core is missing.
 
     core.c     the module, and helpers of its functions
     blocks.c   reading blocks of every kind, and writing blocks of records
-    lookup.c   reading one value of a table from its file
+    lookup.c   unpacking stored blocks, and reading values of a table from its file
     entries.c  decoding entries, and encoding the entries of external objects
     files.c    reading and writing many small files
     lines.c    lines of a listing, from entries
@@ -56,12 +56,19 @@ class Core(Protocol):
         """
 
     def find_in_file(
-        self, file: int, top: bytes, partitions_end: int, blocks_end: int, key: bytes, /
-    ) -> Any:  # noqa: ANN401
-        """Do the same as `lakecli.sstable.reader.KeyLookup.get`, from the descriptor of a file.
+        self, file: int, top: bytes, partitions_end: int, blocks_end: int, keys: list[bytes], /
+    ) -> list[Any]:
+        """Do the same as `lakecli.sstable.reader.KeyLookup.get` for each of several keys.
 
-        ``NotImplemented`` means that the caller must call the twin.
+        Args:
+            file: the descriptor of the table's file.
+
+        Returns:
+            The values; ``NotImplemented`` means that the caller must call the twin for this key.
         """
+
+    def unpack_block(self, stored: bytes, /) -> bytes | None:
+        """Do the same as `lakecli.sstable.block.unpack`."""
 
     def encode_block(
         self,
@@ -173,7 +180,7 @@ class Core(Protocol):
         """Do the same as `lakecli.serving.s3.checksums.python_crc64nvme`."""
 
 
-INTERFACE: Final = 14
+INTERFACE: Final = 15
 """Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 14
+#define INTERFACE 15
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -71,6 +71,7 @@ static PyMethodDef core_methods[] = {
     {"find_handle", find_handle, METH_VARARGS, NULL},
     {"find_in_file", find_in_file, METH_VARARGS, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},
+    {"unpack_block", unpack_block, METH_O, NULL},
     {"encode_block", encode_block, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {"decode_entry", decode_entry, METH_O, NULL},

@@ -84,6 +84,7 @@ PyObject *decode_index(PyObject *module, PyObject *payload);
 PyObject *decode_pairs(PyObject *module, PyObject *payload);
 PyObject *find_handle(PyObject *module, PyObject *args);
 PyObject *find_in_file(PyObject *module, PyObject *args);
+PyObject *unpack_block(PyObject *module, PyObject *stored);
 PyObject *find_value(PyObject *module, PyObject *args);
 PyObject *encode_block(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);

@@ -1,4 +1,4 @@
-/* Reading one value of a table from its file: the index partition that leads there, and the block.
+/* Stored blocks, and values of a table's file: the index partition that leads to each, and the block.
 
    A stored block is a payload, plain or compressed by Snappy, and a trailer: the type, and the masked
    CRC32C of payload and type. */
@@ -9,19 +9,26 @@
 
 /* The format, as in sstable/format.py. */
 #define BLOCK_TRAILER_SIZE 5
+#define MIN_STORED_SIZE (BLOCK_TRAILER_SIZE + 2)
 #define CHECKSUM_SIZE 4
 #define CHECKSUM_MASK_DELTA 0xA282EAD8u
 #define STORED_RAW 0
 #define STORED_SNAPPY 1
 
+/* Bytes that are copied at once, where there is room: faster than as many as are wanted. */
+#define WIDE 16
+
 /* Larger blocks are left to the twin. */
 #define MAX_STORED_SIZE (32 << 10)
 #define MAX_PAYLOAD_SIZE (64 << 10)
 
+/* The block that was read last, of its level. */
 typedef struct {
+    uint64_t handle[2];  /* its second number is 0 before the first block */
+    Bytes payload;
     uint8_t stored[MAX_STORED_SIZE];
     uint8_t unpacked[MAX_PAYLOAD_SIZE];
-} Buffers;
+} Block;
 
 /* Where the processor has no instruction for checksums, all is left to the twin. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -87,7 +94,12 @@ unpack(Bytes packed, uint8_t *to, Bytes *payload)
             if (count > end - position || count > size - done) {
                 return 0;
             }
-            memcpy(to + done, position, count);
+            if (count <= WIDE && end - position >= WIDE && size - done >= WIDE) {
+                memcpy(to + done, position, WIDE);
+            }
+            else {
+                memcpy(to + done, position, count);
+            }
             position += count;
             done += count;
             continue;
@@ -102,6 +114,11 @@ unpack(Bytes packed, uint8_t *to, Bytes *payload)
         }
         if (position == NULL || distance == 0 || distance > done || count > size - done) {
             return 0;
+        }
+        if (distance >= WIDE && count <= WIDE && size - done >= WIDE) {
+            memcpy(to + done, to + done - distance, WIDE);
+            done += count;
+            continue;
         }
         if (count <= distance) {
             memcpy(to + done, to + done - distance, count);
@@ -118,85 +135,138 @@ unpack(Bytes packed, uint8_t *to, Bytes *payload)
     return done == size;
 }
 
-/* Read and unpack a block that ends before `limit`, its checksum verified.
+/* Verify the checksum of a stored block and unpack it, into `unpacked` if it is packed.
    Return 0 if it is left to the twin. */
 static int
-read_block(int file, const uint64_t handle[2], uint64_t limit, Buffers *buffers, Bytes *payload)
+open_stored(Bytes stored, uint8_t *unpacked, Bytes *payload)
+{
+    if (stored.size < MIN_STORED_SIZE) {
+        return 0;
+    }
+    const uint8_t *end = stored.start + stored.size - CHECKSUM_SIZE;
+    uint32_t sum = checksum_of(stored.start, (size_t)(end - stored.start));
+    if ((sum >> 15 | sum << 17) + CHECKSUM_MASK_DELTA != read_u32(end)) {
+        return 0;
+    }
+    payload->start = stored.start;
+    payload->size = stored.size - BLOCK_TRAILER_SIZE;
+    return end[-1] == STORED_RAW
+           || (end[-1] == STORED_SNAPPY && unpack(*payload, unpacked, payload));
+}
+
+/* Read and unpack a block that ends before `limit`, its checksum verified, unless it is the last one
+   that was read. Return 0 if it is left to the twin. */
+static int
+read_block(int file, const uint64_t handle[2], uint64_t limit, Block *block)
 {
     if (handle[1] == 0 || handle[1] > MAX_STORED_SIZE - BLOCK_TRAILER_SIZE) {
         return 0;
+    }
+    if (handle[0] == block->handle[0] && handle[1] == block->handle[1]) {
+        return 1;
     }
     size_t size = (size_t)handle[1] + BLOCK_TRAILER_SIZE;
     if (handle[0] > limit || size > limit - handle[0]) {
         return 0;
     }
-    if (pread(file, buffers->stored, size, (off_t)handle[0]) != (ssize_t)size) {
+    Bytes stored = {block->stored, (Py_ssize_t)size};
+    block->handle[1] = 0;
+    if (pread(file, block->stored, size, (off_t)handle[0]) != (ssize_t)size
+        || !open_stored(stored, block->unpacked, &block->payload))
+    {
         return 0;
     }
-    uint32_t sum = checksum_of(buffers->stored, size - CHECKSUM_SIZE);
-    uint32_t masked = (sum >> 15 | sum << 17) + CHECKSUM_MASK_DELTA;
-    if (masked != read_u32(buffers->stored + size - CHECKSUM_SIZE)) {
-        return 0;
+    block->handle[0] = handle[0];
+    block->handle[1] = handle[1];
+    return 1;
+}
+
+/* Find the value of a key; it lies in `block`. `ends` has where the index partitions end, 0 if there
+   are none, and where the data blocks end. Return as `seek_value` does. */
+static int
+find(int file, Bytes top, const uint64_t ends[2], Bytes key, Block *partition, Block *block,
+     Bytes *value)
+{
+    uint64_t handle[2];
+
+    int found = seek_handle(top, key, handle);
+    if (found > 0 && ends[0] > 0) {
+        found = read_block(file, handle, ends[0], partition)
+                    ? seek_handle(partition->payload, key, handle)
+                    : -1;
     }
-    payload->start = buffers->stored;
-    payload->size = (Py_ssize_t)handle[1];
-    switch (buffers->stored[handle[1]]) {
-    case STORED_RAW:
-        return 1;
-    case STORED_SNAPPY:
-        return unpack(*payload, buffers->unpacked, payload);
-    default:
-        return 0;
+    if (found > 0) {
+        found = read_block(file, handle, ends[1], block) ? seek_value(block->payload, key, value)
+                                                         : -1;
     }
+    return found;
 }
 
 #endif
 
-/* find_in_file(file descriptor, top of the index, where its partitions end or 0 if it has none,
-   where the data blocks end, key) -> value; None if the table lacks the key, NotImplemented if it is
-   left to the twin, which is `sstable.reader.KeyLookup.get`. */
+/* unpack_block(stored) -> payload: the twin is `sstable.block.unpack`. */
+PyObject *
+unpack_block(PyObject *Py_UNUSED(module), PyObject *object)
+{
+#ifdef HAS_CHECKSUMS
+    Bytes stored, payload;
+    uint8_t unpacked[MAX_PAYLOAD_SIZE];
+
+    if (__builtin_cpu_supports("sse4.2") && view_bytes(object, &stored)
+        && open_stored(stored, unpacked, &payload))
+    {
+        return new_bytes(payload.start, payload.size);
+    }
+#endif
+    Py_RETURN_NONE;
+}
+
+/* find_in_file(file descriptor, top of the index, where its partitions end or 0 if it has none, where
+   the data blocks end, list of keys) -> for each key its value, None if the table lacks the key, or
+   NotImplemented if it is left to the twin, which is `sstable.reader.KeyLookup.get`. Keys in
+   ascending order read each block once. */
 PyObject *
 find_in_file(PyObject *Py_UNUSED(module), PyObject *args)
 {
     int file;
-    int found = -1;
-    PyObject *top_object, *key_object;
+    PyObject *top_object, *keys;
     unsigned long long partitions_end, blocks_end;
 
-    if (!PyArg_ParseTuple(
-            args, "iOKKO", &file, &top_object, &partitions_end, &blocks_end, &key_object))
+    if (!PyArg_ParseTuple(args, "iOKKO!", &file, &top_object, &partitions_end, &blocks_end,
+                          &PyList_Type, &keys))
     {
         return NULL;
     }
+    PyObject *values = PyList_New(0);
 #ifdef HAS_CHECKSUMS
-    Bytes index, key, value;
-    uint64_t handle[2];
-    Buffers buffers;
-
-    if (!__builtin_cpu_supports("sse4.2") || !view_bytes(top_object, &index)
-        || !view_bytes(key_object, &key))
-    {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    found = seek_handle(index, key, handle);
-    if (found > 0 && partitions_end > 0) {
-        found = read_block(file, handle, partitions_end, &buffers, &index)
-                    ? seek_handle(index, key, handle)
-                    : -1;
-    }
-    if (found > 0) {
-        found = read_block(file, handle, blocks_end, &buffers, &index)
-                    ? seek_value(index, key, &value)
-                    : -1;
-    }
-    Py_END_ALLOW_THREADS
-    if (found > 0) {
-        return new_bytes(value.start, value.size);
-    }
+    Bytes top;
+    Block partition, block;
+    uint64_t ends[2] = {partitions_end, blocks_end};
+    int is_able = __builtin_cpu_supports("sse4.2") && view_bytes(top_object, &top);
+    partition.handle[1] = block.handle[1] = 0;
 #endif
-    if (found < 0) {
-        Py_RETURN_NOTIMPLEMENTED;
+    for (Py_ssize_t at = 0; values != NULL && at < PyList_Size(keys); at++) {
+        PyObject *each = NULL;
+        int found = -1;
+#ifdef HAS_CHECKSUMS
+        Bytes key, value;
+        PyObject *held = Py_NewRef(PyList_GetItem(keys, at));
+        if (is_able && view_bytes(held, &key)) {
+            Py_BEGIN_ALLOW_THREADS
+            found = find(file, top, ends, key, &partition, &block, &value);
+            Py_END_ALLOW_THREADS
+        }
+        Py_DECREF(held);
+        if (found > 0) {
+            each = new_bytes(value.start, value.size);
+        }
+#endif
+        if (found <= 0) {
+            each = Py_NewRef(found < 0 ? Py_NotImplemented : Py_None);
+        }
+        if (!append_owned(values, each)) {
+            Py_CLEAR(values);
+        }
     }
-    Py_RETURN_NONE;
+    return values;
 }

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from cramjam import snappy
 from google_crc32c import value as crc32c
 
+from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint, encode_varint
 from lakecli.sstable import format as file_format
 
@@ -54,16 +55,28 @@ def _masked(crc: int) -> int:
 
 def verify(stored: bytes, size: int) -> None:
     """Verify the size and the checksum of a stored block."""
-    if len(stored) != size or size < file_format.MIN_STORED_SIZE:
+    if len(stored) != size:
         raise Malformed(f"{len(stored)} bytes, not a block of {size}")
+    if size < file_format.MIN_STORED_SIZE:
+        raise Malformed("a block too short to be one")
     if _masked(crc32c(stored[:-4])) != _u32(stored, len(stored) - 4)[0]:
         raise Malformed("the checksum of the block does not match")
 
 
-def payload_of(stored: bytes) -> bytes:
-    """Return the uncompressed payload of a stored block whose checksum was verified."""
-    if len(stored) < file_format.MIN_STORED_SIZE:
-        raise Malformed("a block too short to be one")
+def payload_of(stored: bytes, size: int | None = None) -> bytes:
+    """Verify the checksum of a stored block, and return its uncompressed payload.
+
+    Args:
+        size: the size that the block must have; by default any.
+    """
+    core = native.core() if size in {None, len(stored)} else None
+    payload = None if core is None else core.unpack_block(stored)
+    return unpack(stored, size) if payload is None else payload
+
+
+def unpack(stored: bytes, size: int | None = None) -> bytes:
+    """Do the same as `payload_of`, without the compiled core."""
+    verify(stored, len(stored) if size is None else size)
     kind = stored[-file_format.BLOCK_TRAILER_SIZE]
     payload = stored[: -file_format.BLOCK_TRAILER_SIZE]
     if kind == file_format.STORED_RAW:

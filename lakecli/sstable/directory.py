@@ -5,16 +5,15 @@ in its stored form (`search_index`), or decoded completely (`Directory.index`). 
 file raises `CorruptTable`, which names the file and the offset.
 """
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import islice, repeat
 from operator import lt
 from typing import Final, NamedTuple, Protocol
 
 from lakecli import native
 from lakecli.proto.varint import CONTINUES, Malformed, decode_canonical_varint
 from lakecli.sstable import format as file_format
-from lakecli.sstable.block import decode_pairs, payload_of, seek, verify
+from lakecli.sstable.block import decode_pairs, payload_of, seek
 
 
 class ReadableFile(Protocol):
@@ -185,9 +184,7 @@ class Directory:
 
 def payload_at(file: ReadableFile, offset: int, size: int) -> bytes:
     """Verify the checksum of a stored block, and return its uncompressed payload."""
-    stored = file.read(offset, size)
-    verify(stored, size)
-    return payload_of(stored)
+    return payload_of(file.read(offset, size), size)
 
 
 def _check_blocks(blocks: Blocks, expected: int) -> None:
@@ -323,10 +320,11 @@ def _decode_properties(payload: bytes) -> dict[str, bytes]:
     core = native.core()
     found = None if core is None else core.decode_pairs(payload)
     limit = file_format.MAX_PROPERTIES
-    pairs: Iterable[tuple[bytes, bytes]] = zip(*(found or ((), ())), strict=True)
     if found is None or len(found[0]) > limit:
         pairs = decode_pairs(payload, limit=limit)
-    return {name.decode("utf-8", "surrogateescape"): value for name, value in pairs}
+        found = [name for name, _ in pairs], [value for _, value in pairs]
+    names = map(bytes.decode, found[0], repeat("latin-1"))
+    return dict(zip(names, found[1], strict=True))
 
 
 def _number(properties: dict[str, bytes], name: str, *, limit: int = 1 << 64) -> int:

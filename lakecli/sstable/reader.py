@@ -42,14 +42,17 @@ class Block(NamedTuple):
     values: list[bytes]
 
 
-def decode_block(stored: bytes) -> Block:
-    """Decode a stored block whose checksum was verified.
+def decode_block(stored: bytes, size: int | None = None) -> Block:
+    """Verify the checksum of a stored block, and decode it.
+
+    Args:
+        size: the size that the block must have; by default any.
 
     Raises:
         Malformed: the block is not a data block.
     """
     core = native.core()
-    payload = payload_of(stored)
+    payload = payload_of(stored, size)
     found = None if core is None else core.decode_records(payload)
     return Block(*(decode_records(payload) if found is None else found))
 
@@ -72,15 +75,26 @@ class KeyLookup(Directory):
         Args:
             file: the opened source, if the caller has opened it.
         """
-        core = native.core()
-        if core is not None and file is not None and file.descriptor >= 0:
-            ends = self.top_offset if self.is_deep else 0, self.data_size
-            value = core.find_in_file(file.descriptor, self.top, *ends, key)
-            if value is not NotImplemented:
-                found: bytes | None = value
-                return found
         handle = self.locate(file or self.source, key)
         return None if handle is None else self.value(file or self.source, handle, key)
+
+    def get_many(self, keys: list[bytes], file: ReadableFile) -> list[bytes | None]:
+        """Return the value of each key, or ``None``; ascending keys read each block once.
+
+        Args:
+            file: the opened source.
+        """
+        core = native.core()
+        if core is None or file.descriptor < 0:
+            return [self.get(key, file) for key in keys]
+        ends = self.top_offset if self.is_deep else 0, self.data_size
+        found = core.find_in_file(file.descriptor, self.top, *ends, keys)
+        if NotImplemented not in found:
+            return found
+        return [
+            self.get(key, file) if value is NotImplemented else value
+            for key, value in zip(keys, found, strict=True)
+        ]
 
     def locate(self, file: ReadableFile, key: bytes) -> Handle | None:
         """Return the location of the block that may contain a key, or ``None``."""
@@ -109,9 +123,7 @@ class KeyLookup(Directory):
     def block_at(self, file: ReadableFile, handle: Handle) -> Block:
         """Read and decode a block."""
         try:
-            stored = file.read(*handle)
-            verify(stored, handle[1])
-            return decode_block(stored)
+            return decode_block(file.read(*handle), handle[1])
         except Malformed as error:
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
@@ -223,8 +235,7 @@ class SSTable(KeyLookup):
     def _decoded(self, number: int, stored: bytes) -> Block:
         """Verify the checksum of a block, decode it, and check it against the index."""
         try:
-            verify(stored, self._sizes[number])
-            block = decode_block(stored)
+            block = decode_block(stored, self._sizes[number])
         except Malformed as error:
             raise self._corrupt(number, str(error)) from None
         self._check_bounds(number, block.keys)

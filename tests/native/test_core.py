@@ -54,9 +54,8 @@ from tests.native.laws import (
     random_entry,
     random_path,
     random_rows,
-    stored_as,
 )
-from tests.support.blocks import encode_pairs
+from tests.support.blocks import encode_pairs, stored_as
 from tests.support.cores import PROJECT, loaded
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from lakecli.sstable.reader import (
 )
 from lakecli.sstable.writer import encode_handle, encode_properties
 from tests.sstable.tables import build, many_records, open_bytes
-from tests.support.blocks import encode_pairs
+from tests.support.blocks import encode_pairs, stored_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,17 +100,8 @@ def replaced(data: bytes, block: str, payload: bytes, *, kind: int = 0) -> bytes
     """Put a payload where a block of the same size was, with a checksum that fits."""
     at, size = handles_of(data)[block]
     assert len(payload) == size
-    stored = sealed(payload, kind=kind)
+    stored = stored_as(kind, payload)
     return data[:at] + stored + data[at + len(stored) :]
-
-
-def sealed(payload: bytes, *, kind: int) -> bytes:
-    """Seal a payload as it is and call it `kind`."""
-    import google_crc32c
-
-    crc: int = google_crc32c.value(payload + bytes((kind,)))
-    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    return payload + bytes((kind,)) + masked.to_bytes(4, "little")
 
 
 def assemble(
@@ -277,7 +268,7 @@ def test_any_payload_decodes_or_is_refused(payload: bytes) -> None:
 @given(payload=st.binary(max_size=60), kind=st.sampled_from([0, 1, 1, 1, 255]))
 def test_any_stored_block_decodes_or_is_refused(payload: bytes, kind: int) -> None:
     try:
-        block = decode_block(payload + bytes((kind,)) + bytes(4))
+        block = decode_block(stored_as(kind, payload))
     except Malformed:
         return
     assert block.keys == sorted(set(block.keys))  # an empty block may come about
@@ -304,10 +295,10 @@ def block_with(*entries: bytes, restarts: list[int] | None = None) -> bytes:
         (seal(b"\0\0\0\0\xff\xff\xff\xff", compress=False), "claims 4294967295 restart"),
         (seal(b"\0\0\0\0\0\0\0\0", compress=False), "claims 0 restart"),
         (seal(b"\0\0\0", compress=False), "claims 0 restart"),
-        (sealed(b"12345678", kind=7), "unknown type 7"),
-        (sealed(b"\x08not snappy", kind=1), "not Snappy"),
-        (sealed(b"\xff\xff\xff\xff\x0f" + b"\0" * 90, kind=1), "claims 4294967295 bytes"),
-        (sealed(encode_varint(1 << 62) + b"\0" * 90, kind=1), "claims 4611686018427387904"),
+        (stored_as(7, b"12345678"), "unknown type 7"),
+        (stored_as(1, b"\x08not snappy"), "not Snappy"),
+        (stored_as(1, b"\xff\xff\xff\xff\x0f" + b"\0" * 90), "claims 4294967295 bytes"),
+        (stored_as(1, encode_varint(1 << 62) + b"\0" * 90), "claims 4611686018427387904"),
         (b"1234", "too short"),
     ],
 )
@@ -433,7 +424,7 @@ def test_a_missing_property_is_named(ending: bytes, what: str) -> None:
 def test_a_restart_point_outside_its_block_is_noticed() -> None:
     rows = [(b"key%03d" % at, b"") for at in range(40)]
     payload = build(rows)[: handles_of(build(rows))["data"][1]]
-    stored = sealed(payload, kind=build(rows)[len(payload)])
+    stored = stored_as(build(rows)[len(payload)], payload)
     from lakecli.sstable.block import payload_of
 
     plain = bytearray(payload_of(stored))
@@ -447,7 +438,7 @@ def test_a_restart_point_outside_its_block_is_noticed() -> None:
 
 
 def snappy(payload: bytes) -> bytes:
-    return sealed(bytes(cramjam.snappy.compress_raw(payload)), kind=1)
+    return stored_as(1, bytes(cramjam.snappy.compress_raw(payload)))
 
 
 def test_blocks_that_unfold_to_much_are_refused_early() -> None:

@@ -1,12 +1,15 @@
-"""An encoder of blocks with restart points at any interval, for files that lakecli does not write.
+"""Encoders of blocks with any restart interval and any type, for files that lakecli does not write.
 
-It is simpler than the product's encoders, and tests compare its output with theirs.
+They are simpler than the product's encoders, and tests compare their output with theirs.
 """
 
 from collections.abc import Iterable
 
+from google_crc32c import value as crc32c
+
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import encode_restarts, shared_prefix_size
+from lakecli.sstable.format import CHECKSUM_MASK_DELTA
 
 
 def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int) -> bytes:
@@ -23,3 +26,11 @@ def encode_pairs(pairs: Iterable[tuple[bytes, bytes]], *, restart_interval: int)
         entries += encode_varint(len(value)) + key[shared:] + value
         last = key
     return entries + encode_restarts(restarts)
+
+
+def stored_as(kind: int, packed: bytes) -> bytes:
+    """Return a stored block with the right checksum, whatever it holds."""
+    typed = packed + bytes((kind,))
+    crc: int = crc32c(typed)
+    masked = ((crc >> 15 | crc << 17) + CHECKSUM_MASK_DELTA) & 0xFFFFFFFF
+    return typed + masked.to_bytes(4, "little")
