@@ -13,7 +13,7 @@ times as large.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
 from time import sleep
@@ -128,28 +128,32 @@ def run_races(
     """
     begun = elapsed()
     races = Races(wanted)
-    # Some stores accept one write per second for a key, so write the objects to replace in advance.
-    started: dict[str, Version] = {}
-    for first in range(0, wanted, WRITERS):
-        numbers = range(first, min(first + WRITERS, wanted))
-        keys = [scratch.key(f"race-match-{number}") for number in numbers]
-        answers = _write_at_once(scratch.store, [(key, b"start", ANY) for key in keys])
-        written = zip(keys, answers, strict=True)
-        started |= {key: answer for key, answer in written if isinstance(answer, str)}
+    with ThreadPoolExecutor(WRITERS, "race") as pool:
+        # Some stores accept one write per second for a key, so write what is replaced in advance.
+        started: dict[str, Version] = {}
+        for first in range(0, wanted, WRITERS):
+            numbers = range(first, min(first + WRITERS, wanted))
+            keys = [scratch.key(f"race-match-{number}") for number in numbers]
+            answers = _write_at_once(pool, scratch.store, [(key, b"start", ANY) for key in keys])
+            written = zip(keys, answers, strict=True)
+            started |= {key: answer for key, answer in written if isinstance(answer, str)}
 
-    def replace(scratch: ScratchObjects, name: str) -> bool:
-        key = scratch.key(name)
-        version = started.get(key) or scratch.store.put(key, b"start", ANY)
-        return _has_winner(scratch.store, key, Match(version))
+        def create(scratch: ScratchObjects, name: str) -> bool:
+            return _has_winner(pool, scratch.store, scratch.key(name), ABSENT)
 
-    for number in range(wanted):
-        if elapsed() - begun >= TIME_LIMIT:
-            break
-        winners = int(_patiently(scratch, f"race-create-{number}", _race_to_create))
-        winners += _patiently(scratch, f"race-match-{number}", replace)
-        races.run += 1
-        races.won += winners == 2  # noqa: PLR2004 - one of each kind
-        races.winnerless += 2 - winners
+        def replace(scratch: ScratchObjects, name: str) -> bool:
+            key = scratch.key(name)
+            version = started.get(key) or scratch.store.put(key, b"start", ANY)
+            return _has_winner(pool, scratch.store, key, Match(version))
+
+        for number in range(wanted):
+            if elapsed() - begun >= TIME_LIMIT:
+                break
+            winners = int(_patiently(scratch, f"race-create-{number}", create))
+            winners += _patiently(scratch, f"race-match-{number}", replace)
+            races.run += 1
+            races.won += winners == 2  # noqa: PLR2004 - one of each kind
+            races.winnerless += 2 - winners
     return races
 
 
@@ -197,11 +201,7 @@ def _try_match(scratch: ScratchObjects, name: str) -> None:
         raise BrokenPromise("a write with a stale version was refused, and replaced the object")
 
 
-def _race_to_create(scratch: ScratchObjects, name: str) -> bool:
-    return _has_winner(scratch.store, scratch.key(name), ABSENT)
-
-
-def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
+def _has_winner(pool: Executor, store: ObjectStore, key: str, condition: Condition) -> bool:
     """Run one race, and return whether the bytes of any writer were stored.
 
     Each writer sends different bytes, so the stored bytes identify the winner.
@@ -211,7 +211,7 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
         Unreachable: no writer got a response.
     """
     bodies = [(b"writer %d " % number).ljust(BODY_SIZE, b".") for number in range(WRITERS)]
-    answers = _write_at_once(store, [(key, body, condition) for body in bodies])
+    answers = _write_at_once(pool, store, [(key, body, condition) for body in bodies])
     results = list(zip(bodies, answers, strict=True))
     winners = [body for body, answer in results if isinstance(answer, str)]
     what = "create-only" if condition == ABSENT else "compare-and-set"
@@ -230,9 +230,9 @@ def _has_winner(store: ObjectStore, key: str, condition: Condition) -> bool:
 
 
 def _write_at_once(
-    store: ObjectStore, writes: Sequence[tuple[str, bytes, Condition]]
+    pool: Executor, store: ObjectStore, writes: Sequence[tuple[str, bytes, Condition]]
 ) -> list[Version | Unreachable | None]:
-    """Write from many threads concurrently, and return the result of each write, in order.
+    """Write from at most `WRITERS` threads concurrently; return the result of each write, in order.
 
     A result is the new version, ``None`` if the condition failed, or an error if it is unknown
     whether the write succeeded.
@@ -252,14 +252,13 @@ def _write_at_once(
         except Unreachable as error:
             return error
 
-    with ThreadPoolExecutor(len(writes), "race") as pool:
-        try:
-            answers = pool.map(write, writes)
-            barrier.wait(_START_TIMEOUT)
-            return list(answers)
-        except BaseException:
-            barrier.abort()  # otherwise the writers at the barrier would wait for this thread
-            raise
+    try:
+        answers = pool.map(write, writes)
+        barrier.wait(_START_TIMEOUT)
+        return list(answers)
+    except BaseException:
+        barrier.abort()  # otherwise the writers at the barrier would wait for this thread
+        raise
 
 
 def _must_fail(store: ObjectStore, key: str, body: bytes, condition: Condition, fault: str) -> None:
