@@ -18,7 +18,7 @@ wrote::
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -219,7 +219,15 @@ class OutlinedBlocks:
     def whole(self) -> Columns:
         """Return all keys and all values; later calls are answered from memory."""
         if self._whole is None:
-            self._whole = self._reload()
+            stored = self._stored(0, len(self.outline.sizes))
+            if stored is None:
+                self._whole = self._reload()
+            else:
+                blocks = [
+                    decode_block(bytes(stored[at:end])) for at, end in pairwise(self._offsets)
+                ]
+                keys, values = zip(*blocks, strict=True)
+                self._whole = [*chain.from_iterable(keys)], [*chain.from_iterable(values)]
             self._decoded.clear()
         return self._whole
 

@@ -479,10 +479,12 @@ class PathSource(Source):
 
     def read_tail(self, length: int) -> tuple[bytes, int]:
         """Return the last `length` bytes, fewer if the file is shorter, and the file's size."""
-        with self.opened() as file:
-            size = os.fstat(file.descriptor).st_size
-            offset = max(0, size - length)
-            return file.read(offset, size - offset), size
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            return os.pread(descriptor, length, max(0, size - length)), size
+        finally:
+            os.close(descriptor)
 
 
 class OpenTableFile(ReadableFile):

@@ -140,10 +140,11 @@ class TableWriter:
             if not self._keys:  # the next record starts a block
                 break
             first += 1
+        if first < last:
+            end = run.copied(last - 1, last)
+            if end is not None and not end.end_at_cut(starts[last] - starts[last - 1]):
+                last -= 1
         blocks = run.copied(first, last) if first < last else None
-        if blocks is not None and not blocks.end_at_cut(starts[last] - starts[last - 1]):
-            last -= 1
-            blocks = run.copied(first, last) if first < last else None
         copied = None
         if blocks is not None:
             copied = self._block_count, first, last

@@ -117,9 +117,9 @@ def cost(store: Weighing, command: Callable[[], object]) -> Cost:
     """Return what a command costs."""
     decoded = 0
 
-    def decode(stored: bytes) -> Block:
+    def decode(stored: bytes, size: int | None = None) -> Block:
         nonlocal decoded
-        block = decode_block(stored)
+        block = decode_block(stored, size)
         decoded += len(block.keys)
         return block
 
