@@ -43,6 +43,11 @@ class Core(Protocol):
     def decode_pairs(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
         """Return the keys and the values of `lakecli.sstable.block.decode_pairs`."""
 
+    def decode_tail(
+        self, tail: bytes, size: int, /
+    ) -> tuple[tuple[list[bytes], list[bytes]], int, bytes, int] | None:
+        """Do the same as `lakecli.sstable.directory.read_tail`, from a file's last bytes and size."""
+
     def find_handle(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """Do the same as `lakecli.sstable.directory.find_handle`.
 

@@ -163,16 +163,24 @@ append_value(PyObject *values, Bytes value)
     return append_owned(values, new_bytes(value.start, value.size));
 }
 
+int
+read_handle(Fields *handles, uint64_t *offset, uint64_t *size)
+{
+    const uint8_t *end = handles->end;
+    const uint8_t *position = read_varint(handles->position, end, HANDLE_NUMBER_BITS, offset);
+    if (position != NULL) {
+        position = read_varint(position, end, HANDLE_NUMBER_BITS, size);
+    }
+    handles->position = position;
+    return position != NULL;
+}
+
 /* Read the two numbers of a handle, which say where a block is. Return 0 if it has others. */
 static int
-read_handle(Bytes handle, uint64_t numbers[2])
+read_only_handle(Bytes handle, uint64_t numbers[2])
 {
-    const uint8_t *end = handle.start + handle.size;
-    const uint8_t *position = read_varint(handle.start, end, HANDLE_NUMBER_BITS, &numbers[0]);
-    if (position != NULL) {
-        position = read_varint(position, end, HANDLE_NUMBER_BITS, &numbers[1]);
-    }
-    return position == end;
+    Fields fields = {handle.start, handle.start + handle.size};
+    return read_handle(&fields, &numbers[0], &numbers[1]) && fields.position == fields.end;
 }
 
 /* Append the two numbers of a handle. */
@@ -180,7 +188,7 @@ static int
 append_handle(PyObject *list, Bytes handle)
 {
     uint64_t numbers[2];
-    return read_handle(handle, numbers)
+    return read_only_handle(handle, numbers)
            && append_owned(list, PyLong_FromUnsignedLongLong(numbers[0]))
            && append_owned(list, PyLong_FromUnsignedLongLong(numbers[1]));
 }
@@ -309,18 +317,30 @@ seek(Cursor *cursor, Kind kind, Bytes block, Bytes wanted, int *is_equal)
     return 0;
 }
 
-int
-seek_value(Bytes block, Bytes key, Bytes *value)
+static int
+seek_equal(Kind kind, Bytes block, Bytes key, Bytes *value)
 {
     Cursor cursor;
     int is_equal = 0;
 
-    int found = seek(&cursor, RECORDS, block, key, &is_equal);
+    int found = seek(&cursor, kind, block, key, &is_equal);
     if (found > 0) {
         *value = cursor.value;
         return is_equal;
     }
     return found;
+}
+
+int
+seek_value(Bytes block, Bytes key, Bytes *value)
+{
+    return seek_equal(RECORDS, block, key, value);
+}
+
+int
+seek_pair(Bytes block, Bytes key, Bytes *value)
+{
+    return seek_equal(PAIRS, block, key, value);
 }
 
 int
@@ -330,7 +350,7 @@ seek_handle(Bytes block, Bytes key, uint64_t numbers[2])
     int is_equal;
 
     int found = seek(&cursor, INDEX, block, key, &is_equal);
-    return found > 0 && !read_handle(cursor.value, numbers) ? -1 : found;
+    return found > 0 && !read_only_handle(cursor.value, numbers) ? -1 : found;
 }
 
 /* find_value(payload, key) -> value; None if the block lacks the key, NotImplemented if it is left

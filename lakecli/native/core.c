@@ -68,6 +68,7 @@ static PyMethodDef core_methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
     {"decode_index", decode_index, METH_O, NULL},
     {"decode_pairs", decode_pairs, METH_O, NULL},
+    {"decode_tail", decode_tail, METH_VARARGS, NULL},
     {"find_handle", find_handle, METH_VARARGS, NULL},
     {"find_in_file", find_in_file, METH_VARARGS, NULL},
     {"find_value", find_value, METH_VARARGS, NULL},

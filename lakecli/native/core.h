@@ -72,15 +72,20 @@ int has_texts(const Entry *entry);
 /* Read a number of four bytes, the lowest first. */
 uint32_t read_u32(const uint8_t *from);
 
-/* Find the value of a key in the payload of a block of records, or in that of an index the two
-   numbers of the first entry whose key is not less. What is found lies in the payload.
+/* Read a handle: where a block is, and its size. Return 0 if it is damaged or unusual. */
+int read_handle(Fields *handles, uint64_t *offset, uint64_t *size);
+
+/* Find the value of a key in the payload of a block of records, or of pairs, or in that of an index
+   the two numbers of the first entry whose key is not less. What is found lies in the payload.
    Return 1; 0 if there is none; -1 if the block is left to the twin. */
 int seek_value(Bytes payload, Bytes key, Bytes *value);
+int seek_pair(Bytes payload, Bytes key, Bytes *value);
 int seek_handle(Bytes payload, Bytes key, uint64_t numbers[2]);
 
 /* The functions of the module. */
 PyObject *decode_records(PyObject *module, PyObject *payload);
 PyObject *decode_index(PyObject *module, PyObject *payload);
+PyObject *decode_tail(PyObject *module, PyObject *args);
 PyObject *decode_pairs(PyObject *module, PyObject *payload);
 PyObject *find_handle(PyObject *module, PyObject *args);
 PyObject *find_in_file(PyObject *module, PyObject *args);

@@ -14,6 +14,9 @@
 #define CHECKSUM_MASK_DELTA 0xA282EAD8u
 #define STORED_RAW 0
 #define STORED_SNAPPY 1
+#define FOOTER_SIZE 53
+#define CHECKSUM_CRC32C 1
+#define PROPERTIES_BLOCK "rocksdb.properties"
 
 /* Bytes that are copied at once, where there is room: faster than as many as are wanted. */
 #define WIDE 16
@@ -135,8 +138,8 @@ unpack(Bytes packed, uint8_t *to, Bytes *payload)
     return done == size;
 }
 
-/* Verify the checksum of a stored block and unpack it, into `unpacked` if it is packed.
-   Return 0 if it is left to the twin. */
+/* Verify the checksum of a stored block and unpack it, into `unpacked` if it is packed; NULL: it must
+   not be. Return 0 if it is left to the twin. */
 static int
 open_stored(Bytes stored, uint8_t *unpacked, Bytes *payload)
 {
@@ -151,7 +154,7 @@ open_stored(Bytes stored, uint8_t *unpacked, Bytes *payload)
     payload->start = stored.start;
     payload->size = stored.size - BLOCK_TRAILER_SIZE;
     return end[-1] == STORED_RAW
-           || (end[-1] == STORED_SNAPPY && unpack(*payload, unpacked, payload));
+           || (end[-1] == STORED_SNAPPY && unpacked != NULL && unpack(*payload, unpacked, payload));
 }
 
 /* Read and unpack a block that ends before `limit`, its checksum verified, unless it is the last one
@@ -203,6 +206,105 @@ find(int file, Bytes top, const uint64_t ends[2], Bytes key, Block *partition, B
 }
 
 #endif
+
+#ifdef HAS_CHECKSUMS
+
+/* The version and the magic, which end a file. */
+static const uint8_t FOOTER_END[] = {2, 0, 0, 0, 0xF7, 0xCF, 0xF4, 0x85, 0xB7, 0x41, 0xE2, 0x88};
+
+/* The last bytes of a file. */
+typedef struct {
+    const uint8_t *bytes;
+    uint64_t start;  /* where they begin in the file */
+    uint64_t end;
+} Tail;
+
+/* Read a handle, and unpack its block, which must lie in the tail and end before `limit`.
+   Return where the block is; 0 if it is left to the twin. */
+static uint64_t
+open_part(const Tail *tail, Fields *handles, uint64_t limit, uint8_t *unpacked, Bytes *payload)
+{
+    uint64_t at = 0;
+    uint64_t size = 0;
+
+    if (!read_handle(handles, &at, &size) || at < tail->start || at > limit
+        || size > MAX_PAYLOAD_SIZE || size + BLOCK_TRAILER_SIZE > limit - at)
+    {
+        return 0;
+    }
+    Bytes stored = {tail->bytes + (at - tail->start), (Py_ssize_t)size + BLOCK_TRAILER_SIZE};
+    return open_stored(stored, unpacked, payload) ? at : 0;
+}
+
+/* Unpack the blocks of a tail that are its properties and the top of its index; `at` gets where they
+   are. Return 0 if they are left to the twin. */
+static int
+open_tail(const Tail *tail, uint8_t *unpacked, Bytes parts[2], uint64_t at[2])
+{
+    const Bytes name = {(const uint8_t *)PROPERTIES_BLOCK, sizeof PROPERTIES_BLOCK - 1};
+    const uint8_t *end = tail->bytes + (tail->end - tail->start);
+    const uint8_t *footer = end - FOOTER_SIZE;
+    Fields handles = {footer + 1, end - sizeof FOOTER_END};
+    Bytes metaindex, handle;
+
+    if (*footer != CHECKSUM_CRC32C || memcmp(handles.end, FOOTER_END, sizeof FOOTER_END) != 0) {
+        return 0;
+    }
+    uint64_t metaindex_at = open_part(tail, &handles, tail->end - FOOTER_SIZE, NULL, &metaindex);
+    if (metaindex_at == 0 || seek_pair(metaindex, name, &handle) <= 0) {
+        return 0;
+    }
+    at[1] = open_part(tail, &handles, tail->end - FOOTER_SIZE, unpacked, &parts[1]);
+    if (at[1] == 0) {
+        return 0;
+    }
+    for (; handles.position < handles.end; handles.position++) {
+        if (*handles.position != 0) {
+            return 0;
+        }
+    }
+    handles.position = handle.start;
+    handles.end = handle.start + handle.size;
+    at[0] = open_part(tail, &handles, metaindex_at, NULL, &parts[0]);
+    return at[0] != 0;
+}
+
+#endif
+
+/* decode_tail(the last bytes of a file, the size of the file) -> (names and values of its properties,
+   where they are, top of the index, where it is): the twin is `sstable.directory.read_tail`. */
+PyObject *
+decode_tail(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *bytes;
+    unsigned long long size;
+    if (!PyArg_ParseTuple(args, "OK", &bytes, &size)) {
+        return NULL;
+    }
+#ifdef HAS_CHECKSUMS
+    Bytes view, parts[2];
+    uint64_t at[2];
+    uint8_t unpacked[MAX_PAYLOAD_SIZE];
+
+    if (__builtin_cpu_supports("sse4.2") && view_bytes(bytes, &view) && view.size >= FOOTER_SIZE
+        && (uint64_t)view.size <= size)
+    {
+        Tail tail = {view.start, size - (uint64_t)view.size, size};
+        if (open_tail(&tail, unpacked, parts, at)) {
+            PyObject *payload = new_bytes(parts[0].start, parts[0].size);
+            PyObject *pairs = payload == NULL ? NULL : decode_pairs(NULL, payload);
+            Py_XDECREF(payload);
+            if (pairs == NULL || pairs == Py_None) {
+                return pairs;
+            }
+            return Py_BuildValue("NKNK", pairs, (unsigned long long)at[0],
+                                 new_bytes(parts[1].start, parts[1].size),
+                                 (unsigned long long)at[1]);
+        }
+    }
+#endif
+    Py_RETURN_NONE;
+}
 
 /* unpack_block(stored) -> payload: the twin is `sstable.block.unpack`. */
 PyObject *

@@ -148,19 +148,19 @@ class Directory:
         self.tail = tail = Tail(source, tail_size)
         self.name = source.name
         self.size = tail.size
-        at = max(0, tail.size - file_format.FOOTER_SIZE)
+        core = native.core()
+        found = None if core is None else core.decode_tail(tail.held, tail.size)
+        if found is None or len(found[0][0]) > file_format.MAX_PROPERTIES:
+            found = read_tail(tail)
+        (names, values), at, self.top, self.top_offset = found
+        self.properties = dict(
+            zip(map(bytes.decode, names, repeat("latin-1")), values, strict=True)
+        )
         try:
-            (at, size), index = _decode_footer(tail)
-            metaindex = decode_pairs(payload_at(tail, at, size), limit=file_format.MAX_PROPERTIES)
-            at, size = _find_properties(metaindex, end=at)
-            self.properties = _decode_properties(payload_at(tail, at, size))
             self.count = _number(self.properties, file_format.NUM_ENTRIES)
             self.block_count = _number(self.properties, file_format.NUM_DATA_BLOCKS)
             self.data_size = _number(self.properties, file_format.DATA_SIZE, limit=tail.size)
             self.is_deep = _has_two_levels(self.properties)
-            at, size = index
-            self.top = payload_at(tail, at, size)
-            self.top_offset = at
         except Malformed as error:
             raise file_format.CorruptTable(tail.name, at, str(error)) from None
 
@@ -180,6 +180,32 @@ class Directory:
         except Malformed as error:
             raise file_format.CorruptTable(self.name, at, str(error)) from None
         return blocks
+
+
+def read_tail(tail: Tail) -> tuple[tuple[list[bytes], list[bytes]], int, bytes, int]:
+    """Read the properties of a table, and the top of its index.
+
+    Returns:
+        The names of the properties and their values, the offset of their block, and the payload and
+        the offset of the index, or of the index of its partitions.
+
+    Raises:
+        CorruptTable: the file is damaged.
+        UnknownTableFormat: the file has another format.
+    """
+    at = max(0, tail.size - file_format.FOOTER_SIZE)
+    limit = file_format.MAX_PROPERTIES
+    try:
+        (at, size), index = _decode_footer(tail)
+        metaindex = decode_pairs(payload_at(tail, at, size), limit=limit)
+        at, size = properties_at, _ = _find_properties(metaindex, end=at)
+        pairs = decode_pairs(payload_at(tail, at, size), limit=limit)
+        at, size = index
+        top = payload_at(tail, at, size)
+    except Malformed as error:
+        raise file_format.CorruptTable(tail.name, at, str(error)) from None
+    names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    return (names, values), properties_at, top, at
 
 
 def payload_at(file: ReadableFile, offset: int, size: int) -> bytes:
@@ -314,17 +340,6 @@ def find_handle(payload: bytes, key: bytes) -> tuple[int, int] | None:
     if len(found[0]) < file_format.KEY_TRAILER_SIZE:
         raise Malformed(_NO_INDEX_ENTRY)
     return _decode_index_handle(found[1])
-
-
-def _decode_properties(payload: bytes) -> dict[str, bytes]:
-    core = native.core()
-    found = None if core is None else core.decode_pairs(payload)
-    limit = file_format.MAX_PROPERTIES
-    if found is None or len(found[0]) > limit:
-        pairs = decode_pairs(payload, limit=limit)
-        found = [name for name, _ in pairs], [value for _, value in pairs]
-    names = map(bytes.decode, found[0], repeat("latin-1"))
-    return dict(zip(names, found[1], strict=True))
 
 
 def _number(properties: dict[str, bytes], name: str, *, limit: int = 1 << 64) -> int:

@@ -27,7 +27,7 @@ from lakecli.committed.values import Columns, MalformedValue
 from lakecli.proto.varint import Malformed
 from lakecli.serving.s3.checksums import python_crc64nvme
 from lakecli.sstable.block import decode_pairs, decode_records, encode_block, find_value, unpack
-from lakecli.sstable.directory import decode_handles, find_handle
+from lakecli.sstable.directory import Tail, decode_handles, find_handle, read_tail
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
     RECORD_TRAILER,
@@ -36,7 +36,7 @@ from lakecli.sstable.format import (
     STORED_SNAPPY,
 )
 from lakecli.sstable.reader import BytesSource, KeyLookup
-from lakecli.sstable.writer import encode_handle
+from lakecli.sstable.writer import TableWriter, encode_handle
 from tests.support.blocks import encode_pairs, stored_as
 
 if TYPE_CHECKING:
@@ -110,6 +110,16 @@ def check_pairs(core: Core, payload: bytes) -> bool:
     return True
 
 
+def check_tail(core: Core, tail: bytes, size: int) -> bool:
+    """Compare what the last bytes of a table say; `size` is that of its file."""
+    found = core.decode_tail(tail, size)
+    if found is None:
+        return False
+    data = bytes(size - len(tail)) + tail
+    assert found == read_tail(Tail(BytesSource("file", data), len(tail)))
+    return True
+
+
 def check_file(core: Core, stored: Sequence[bytes], keys: Sequence[bytes]) -> bool:
     """Compare what stored blocks hold, and what is found in their file by an index.
 
@@ -150,6 +160,13 @@ def files_of(payload: bytes) -> list[list[bytes]]:
     blocks = [raw, stored_as(STORED_SNAPPY, bytes(packed))]
     index = index_of({b"\xff" * 700: (0, len(raw) - BLOCK_TRAILER_SIZE)})
     return [[block] for block in blocks] + [[raw, stored_as(STORED_RAW, index)]]
+
+
+def table_of(rows: dict[bytes, bytes]) -> bytes:
+    """Return a table of these records."""
+    writer = TableWriter(properties={"type": b"ranges", "writer": b"lakecli"})
+    writer.add_many(sorted(rows), [rows[key] for key in sorted(rows)])
+    return writer.finish()
 
 
 def check_encoding(core: Core, rows: dict[bytes, bytes], checksums: Sequence[int]) -> bool:
@@ -353,6 +370,11 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
             packed = payload if kind == STORED_RAW else bytes(snappy.compress_raw(payload))
             check_file(core, [stored_as(kind, mutated(rng, packed))], asked)
             check_file(core, [mutated(rng, stored_as(kind, packed))], asked)
+        file = table_of(rows)
+        tail = file[-rng.choice((4_096, len(file))) :]
+        assert check_tail(core, tail, len(file))
+        for _ in range(8):
+            check_tail(core, mutated(rng, tail[-rng.randrange(60, 2_000) :]), len(file))
         pairs = encode_pairs(sorted(rows.items()), restart_interval=1 << 30)
         assert check_pairs(core, pairs)
         check_pairs(core, mutated(rng, pairs))
