@@ -46,7 +46,7 @@ class Core(Protocol):
     def decode_tail(
         self, tail: bytes, size: int, /
     ) -> tuple[tuple[list[bytes], list[bytes]], int, bytes, int] | None:
-        """Do the same as `lakecli.sstable.directory.read_tail`, from a file's last bytes and size."""
+        """Do the same as `lakecli.sstable.directory.read_tail`, from a file's last bytes."""
 
     def find_handle(self, payload: bytes, key: bytes, /) -> Any:  # noqa: ANN401
         """Do the same as `lakecli.sstable.directory.find_handle`.
