@@ -79,7 +79,10 @@ def _run_process(argv: Sequence[str]) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     interrupts = _note_interrupts()
-    environment = Environment(os.environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
+    environ = dict(os.environ)  # what programs get that are run
+    environment = Environment(environ, sys.stdin, sys.stdout, sys.stderr, interrupts=interrupts)
+    # Arrow imports NumPy, whose OpenBLAS would start a thread for each core that waits busily.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Messages of Python and of libraries on stderr may quote data, too.
     sys.stderr = Guarded(environment.stderr)
     code = run(argv, environment)

@@ -346,6 +346,20 @@ def test_standard_input_that_does_not_wait_is_read_to_its_end(cli: Cli) -> None:
     assert cli.ok("fs", "cat", "lakefs://demo/main/a").stdout == "one\ntwo\nthree\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads by Linux's /proc")
+def test_numpy_starts_no_threads() -> None:
+    """Arrow imports it."""
+    code = (
+        "import os, sys\n"
+        "from lakecli.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import numpy\n"
+        "print(len(os.listdir('/proc/self/task')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "version"], capture_output=True, check=True)
+    assert done.stdout.splitlines()[-1] == b"1"
+
+
 def test_a_closed_pipe_ends_the_command_quietly(cli: Cli) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -47,6 +47,14 @@ def test_an_unknown_command_runs_a_plugin(cli: Cli, programs: Path) -> None:
     assert done.stderr == "told\n"
 
 
+def test_a_plugin_gets_the_environment_unchanged(cli: Cli, programs: Path) -> None:
+    """Of lakecli itself, OpenBLAS gets one thread."""
+    write(programs / "lakecli-env", "#!/bin/sh\nexec env\n")
+    variables = cli.process("env", env={"MARK": "a"}).stdout.splitlines()
+    assert "MARK=a" in variables
+    assert not [each for each in variables if each.startswith("OPENBLAS_NUM_THREADS")]
+
+
 def test_global_options_before_it_are_not_passed(cli: Cli, programs: Path) -> None:
     done = cli.process("-q", "--base-uri", "lakefs://demo/", "hello")
     assert (done.exit_code, done.stdout) == (42, f"<{programs}/lakecli-hello>  ")
