@@ -165,15 +165,13 @@ class Call:
         """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
-    def contents(
-        self, limit: int = LARGEST_BODY, *, also: Iterable[str] = (), of_upload: bool = False
-    ) -> Iterator[bytes]:
+    def contents(self, limit: int = LARGEST_BODY, *, of_upload: bool = False) -> Iterator[bytes]:
         """Yield the decoded pieces of the body; `Body` describes the parameters.
 
         Raises:
             S3Error: raised at the end if the body does not match its signature or a checksum.
         """
-        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
+        body = Body(self.signed, self.headers, limit=limit, of_upload=of_upload)
         yield from body.read(self.received)
         self.sums = body.sums
 

@@ -104,9 +104,8 @@ def create_upload(call: Call) -> Response:
     path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
-    named = call.headers.get("x-amz-checksum-algorithm")
     call.writer()
-    upload = new_upload(call, path, () if named is None else (checksums.named(named),))
+    upload = new_upload(call, path)
     call.context.own(Uploads).begin(upload)
     return xml_response("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
@@ -115,7 +114,7 @@ def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload = _number_of(call), _upload_of(call)
     part = UploadPart(number, call.body_size, _new_tag(), call.context.clock())
-    upload.store(part, call.contents(also=upload.algorithms))
+    upload.store(part, call.contents())
     upload.record(part._replace(checksums=call.sums))
     return objects.received_response(call, part.tag)
 

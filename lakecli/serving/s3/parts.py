@@ -1,23 +1,25 @@
 """Unfinished uploads: stores their parts, and joins them.
 
 If the namespace is a directory, the parts of an upload are written to one temporary file. The
-offset of a part is computed as if all parts before it had the size of the first part. This is true
-for nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
-uploaded again, has a file of its own, which is copied when the upload is completed.
+offset of a part is computed as if all parts before it had the size of the largest part so far. This
+is true for nearly all uploads, and then joining the parts moves no data. Otherwise, as after a part
+that is larger or uploaded again, the parts are copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
 incoming objects.
 
 In both cases, parts are hashed in order while other parts arrive, up to the first missing part. A
-part that is copied from another object is only recorded, and read when the upload is completed.
+part that is copied from another object is only recorded, and read when the upload is completed. If
+the client sends a checksum of the object, the object is read again.
 """
 
-import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from io import FileIO
+from itertools import accumulate
 from secrets import token_hex
 from threading import Lock
 from time import time_ns
@@ -56,9 +58,6 @@ Joined = tuple[str, str, int]
 Sums = Mapping[str, str]
 """Checksums in base64, by algorithm; see `checksums.ALGORITHMS`."""
 
-_WHOLE: Final = ""
-"""The tag of a pseudo-part that stands for the whole object."""
-
 
 class UploadPart(NamedTuple):
     """A part of an upload.
@@ -88,38 +87,25 @@ def no_such_upload() -> S3Error:
 
 
 class Upload(ABC):
-    """An unfinished upload. Safe to share between threads.
+    """An unfinished upload. Safe to share between threads."""
 
-    Args:
-        algorithms: the checksums of the object to compute.
-    """
-
-    def __init__(
-        self, call: Call, path: bytes, algorithms: Sequence[str], repository: Repository
-    ) -> None:
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
         self.started_at = call.context.clock()
         self.id = f"{time_ns():016x}{token_hex(8)}"  # so IDs sort by age, as S3 lists uploads
         self.bucket, self.key = call.bucket, call.key
         self.properties = properties_of(call.headers, path)
-        self.algorithms = algorithms
         self.parts: dict[int, UploadPart] = {}
         self.completing = Lock()
         self._repository = repository
         self._joined: tuple[list[str], Joined] | None = None
+        self._copied: set[str] = set()
+        """The tags of the parts copied from objects that are stored already."""
         self._is_ended = False
         self._lock = Lock()  # of the attributes of subclasses
         self._hashing = Lock()  # of the attributes below
-        self._restart()
-        self._begin()
-
-    def _restart(self) -> None:
         self._hasher = blake3()
-        self._sums = {name: checksums.ALGORITHMS[name]() for name in self.algorithms}
         self._tags: list[str] = []
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Initialize the attributes of the subclass."""
+        """The tags of the parts that were hashed, in order."""
 
     @abstractmethod
     def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
@@ -167,11 +153,12 @@ class Upload(ABC):
         tags = [part.tag for part in parts]
         if self._joined is None:
             for part in parts:
-                if part.source is not None:
+                if part.source is not None and part.tag not in self._copied:
                     repository, entry = part.source.repository, part.source.entry
-                    pieces = read_part(repository, entry, part.start, part.size)
-                    self.store(part, pieces if part.size else ())
+                    self.store(part, read_part(repository, entry, part.start, part.size))
+                    self._copied.add(part.tag)
             self._joined = tags, self._join(parts, writer, sums)
+            self._discard()
         elif self._joined[0] != tags:
             raise S3Error("InvalidPart", "the upload was completed before, with other parts")
         return self._joined[1]
@@ -185,40 +172,44 @@ class Upload(ABC):
         pieces = self._read(part)
         if pieces is None:
             return False
-        try:
-            for piece in pieces:
-                for hasher in (self._hasher, *self._sums.values()):
-                    hasher.update(piece)
-        except BaseException:
-            self._restart()
-            raise
+        hasher = self._hasher.copy()
+        for piece in pieces:
+            hasher.update(piece)
+        self._hasher = hasher
         self._tags.append(part.tag)
         return True
 
-    def _digest(self, parts: Parts, sums: Sums) -> str | None:
-        """Return the digest of the joined parts, or ``None`` if a part can no longer be read.
-
-        Raises:
-            S3Error: BadDigest; the object has another checksum.
-        """
+    def _digest(self, parts: Parts) -> str | None:
+        """Return the digest of the joined parts, or ``None`` if a part can no longer be read."""
         with self._hashing:
-            unannounced = sums.keys() - self._sums.keys()
-            self.algorithms = (*self.algorithms, *unannounced)
-            if unannounced or [part.tag for part in parts[: len(self._tags)]] != self._tags:
-                self._restart()
-            if not all(self._hash(part) for part in parts[len(self._tags) :]):
-                return None
-            for name, text in sums.items():
-                if checksums.encoded(self._sums[name].digest()) != text:
-                    raise S3Error("BadDigest", f"the object has another checksum: {name}")
-            return self._hasher.hexdigest()
+            if [part.tag for part in parts[: len(self._tags)]] != self._tags:
+                self._hasher, self._tags = blake3(), []
+            is_whole = all(self._hash(part) for part in parts[len(self._tags) :])
+            return self._hasher.hexdigest() if is_whole else None
 
 
-def new_upload(call: Call, path: bytes, algorithms: Sequence[str]) -> Upload:
-    """Return a new upload to the bucket of a request; `Upload` describes the parameters."""
+def _digest_of(pieces: Iterable[bytes], sums: Sums) -> str:
+    """Return the digest of an object.
+
+    Raises:
+        S3Error: BadDigest; the object has another checksum than one of `sums`.
+    """
+    whole = blake3()
+    hashers = {name: checksums.ALGORITHMS[name]() for name in sums}
+    for piece in pieces:
+        for hasher in (whole, *hashers.values()):
+            hasher.update(piece)
+    for name, text in sums.items():
+        if checksums.encoded(hashers[name].digest()) != text:
+            raise S3Error("BadDigest", f"the object has another checksum: {name}")
+    return whole.hexdigest()
+
+
+def new_upload(call: Call, path: bytes) -> Upload:
+    """Return a new upload of an object to the bucket of a request."""
     repository = call.context.served.repository(call.bucket)
     kind = FileUpload if uploads_of(repository.store) is None else BucketUpload
-    return kind(call, path, algorithms, repository)
+    return kind(call, path, repository)
 
 
 _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
@@ -231,8 +222,9 @@ _publishing: Final = Lock()
 class FileUpload(Upload):
     """An upload to a namespace that is a directory."""
 
-    def _begin(self) -> None:
-        store = self._repository.store
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
+        super().__init__(call, path, repository)
+        store = repository.store
         with _adding:
             batch = _batches.get(store) or store.batch()
             assert isinstance(batch, LocalBatch)
@@ -248,24 +240,23 @@ class FileUpload(Upload):
         name, offset = self._place(part)
         try:
             with self._open(name) as file:
-                os.lseek(file.fileno(), offset, os.SEEK_SET)
+                file.seek(offset)
                 for piece in pieces:
                     write_all(file.fileno(), piece)
         except BaseException:
             with self._lock:
                 del self._places[part.tag]
-                if name != self._main:
+                if name not in {self._main, *(each for each, _ in self._places.values())}:
                     self._drop(name)
             raise
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
-            # The part that arrives first may be the last of the object, which is shorter. So a
-            # larger second part starts a new file.
-            if not self._main or (part.size > self._stride and len(self._places) <= 1):
-                self._main, self._stride = self._new_file(), max(part.size, 1)
+            # The part that arrives first may be the last of the object, which is shorter.
+            if not self._main or part.size > self._stride:
+                self._main, self._stride = self._new_file(), part.size
             place = self._main, (part.number - 1) * self._stride
-            if part.size > self._stride or place in self._places.values():
+            if place in self._places.values():
                 place = self._new_file(), 0
             self._places[part.tag] = place
             return place
@@ -281,7 +272,7 @@ class FileUpload(Upload):
             self._batch.discard(name)
 
     @contextmanager
-    def _open(self, name: str) -> Iterator[BinaryIO]:
+    def _open(self, name: str) -> Iterator[FileIO]:
         try:
             with self._batch.reopen(name) as file:
                 yield file
@@ -300,34 +291,29 @@ class FileUpload(Upload):
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         del writer
-        digest = self._digest(parts, sums)
+        contents = (piece for part in parts for piece in self._read(part))
+        digest = _digest_of(contents, sums) if sums else self._digest(parts)
         assert digest is not None
         name, size = self._assembled(parts)
         key = data_key(digest)
         with _publishing:  # a flush that fails drops all files of the batch
             self._batch.adopt(key, name)
             self._batch.flush()
-        self._discard()
         return key, digest, size
 
     def _assembled(self, parts: Parts) -> tuple[str, int]:
         """Return the name and size of a file with all parts in order."""
-        offsets: dict[str, int] = {}
-        size = 0
-        for part in parts:
-            offsets[part.tag] = size
-            size += part.size
-        target = self._main
-        moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
-        if any(self._places[part.tag][0] == target for part in moved):
-            target, moved = self._new_file(), list(parts)
-        with self._open(target) as file:
-            for part in moved:
-                file.seek(offsets[part.tag])
+        *offsets, size = accumulate((part.size for part in parts), initial=0)
+        name = self._main
+        is_moved = [self._places[part.tag] for part in parts] != [(name, at) for at in offsets]
+        if is_moved:
+            name = self._new_file()
+        with self._open(name) as file:
+            for part in parts if is_moved else ():
                 for piece in self._read(part):
                     write_all(file.fileno(), piece)
             file.truncate(size)
-        return target, size
+        return name, size
 
     def _discard(self) -> None:
         with self._lock:
@@ -338,11 +324,12 @@ class FileUpload(Upload):
 class BucketUpload(Upload):
     """An upload to a namespace in a bucket."""
 
-    def _begin(self) -> None:
-        uploads = uploads_of(self._repository.store)
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
+        super().__init__(call, path, repository)
+        uploads = uploads_of(repository.store)
         assert uploads is not None
         self._uploads = uploads
-        self._key = incoming_key(self._repository.lake.runtime.new_id().hex())
+        self._key = incoming_key(repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
         self._is_complete = False
         self._asked: Parts = ()
@@ -378,8 +365,6 @@ class BucketUpload(Upload):
                 self._waiting.pop(next(iter(self._waiting))).close()
 
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
-        if part.tag == _WHOLE:
-            return _contents(self._repository.store.open(self._key), part.size)
         with self._lock:
             file = self._waiting.pop(part.tag, None)
         if file is not None:
@@ -388,19 +373,19 @@ class BucketUpload(Upload):
 
     def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
         assert self._upload is not None
-        digest, size = self._digest(parts, sums), sum(part.size for part in parts)
+        store, size = self._repository.store, sum(part.size for part in parts)
+        digest = None if sums else self._digest(parts)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
             self._asked = self._asked or parts
             try:
                 self._uploads.complete(self._key, self._upload, sent)
             except UploadNotFound:  # it may be complete, and the bucket's first response was lost
-                if parts != self._asked or size_of(self._repository.store, self._key) != size:
+                if parts != self._asked or size_of(store, self._key) != size:
                     raise
             self._is_complete = True
-        digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
-        assert digest is not None
-        self._discard()
+        if digest is None:
+            digest = _digest_of(_contents(store.open(self._key), size), sums)
         return writer.take_over(self._key, digest, size)[:3]
 
     def _discard(self) -> None:
@@ -408,12 +393,15 @@ class BucketUpload(Upload):
             for file in self._waiting.values():
                 file.close()
             self._waiting.clear()
-        if self._upload is not None and not self._is_complete:
+        if self._upload is not None and self._joined is None:
             with suppress(LakeError):
-                self._uploads.abort(self._key, self._upload)
+                if self._is_complete:
+                    self._repository.store.delete([self._key])
+                else:
+                    self._uploads.abort(self._key, self._upload)
 
 
-def _contents(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _contents(file: BinaryIO | FileIO, size: int) -> Iterator[bytes]:
     with file:
         while size:
             piece = file.read(min(PIECE, size))

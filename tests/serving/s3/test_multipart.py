@@ -293,7 +293,7 @@ def test_checksums_of_parts_and_of_the_object(either: Site) -> None:
     upload = Uploading(either, headers={"x-amz-checksum-algorithm": "CRC32"})
     bodies = [body_of(1), b"end"]
     for number, body in enumerate(bodies, 1):
-        answer = upload.send(number, body)
+        answer = upload.send(number, body, **sum_of(body))
         assert answer.headers["x-amz-checksum-crc32"] == digest64("crc32", body)
     whole: dict[str, Any] = {"x-amz-checksum-type": "FULL_OBJECT"}
 
@@ -321,6 +321,16 @@ def test_the_checksum_of_an_object_copied_in_parts_is_verified(either: Site) -> 
 
     assert upload.complete(**sum_of(b"x")).code == "BadDigest"
     assert upload.complete(**sum_of(body_of(7, 20_000))).status == 200
+    assert left(either) == []
+
+
+def test_an_upload_that_is_aborted_after_a_wrong_checksum_leaves_nothing(either: Site) -> None:
+    upload = Uploading(either)
+    upload.send(1, body_of(1))
+
+    assert upload.complete(**sum_of(b"x")).code == "BadDigest"
+    assert upload.abort().status == 204
+    assert left(either) == []
 
 
 def test_parts_and_uploads_are_listed(site: Site) -> None:
