@@ -232,6 +232,8 @@ class FileUpload(Upload):
         self._places: dict[str, tuple[str, int]] = {}
         """The file and the offset of each part, by the tag of the part."""
         self._files: list[str] = []
+        self._written: list[str] = []
+        """The files to which parts that still arrive are written."""
         self._main = ""
         self._stride = 0
 
@@ -249,6 +251,8 @@ class FileUpload(Upload):
                 if name not in {self._main, *(each for each, _ in self._places.values())}:
                     self._drop(name)
             raise
+        finally:
+            self._written.remove(name)
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
@@ -259,6 +263,7 @@ class FileUpload(Upload):
             if place in self._places.values():
                 place = self._new_file(), 0
             self._places[part.tag] = place
+            self._written.append(place[0])
             return place
 
     def _new_file(self) -> str:
@@ -304,8 +309,10 @@ class FileUpload(Upload):
     def _assembled(self, parts: Parts) -> tuple[str, int]:
         """Return the name and size of a file with all parts in order."""
         *offsets, size = accumulate((part.size for part in parts), initial=0)
-        name = self._main
-        is_moved = [self._places[part.tag] for part in parts] != [(name, at) for at in offsets]
+        with self._lock:
+            name, self._main = self._main, ""  # a part that arrives from now on is not written here
+        in_place = [(name, offset) for offset in offsets]
+        is_moved = name in self._written or [self._places[part.tag] for part in parts] != in_place
         if is_moved:
             name = self._new_file()
         with self._open(name) as file:

@@ -16,6 +16,7 @@ from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
 from lakecli.serving.s3.multipart import Uploads
+from lakecli.serving.s3.parts import UploadPart
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import size_of
 from lakecli.stores.local import files as local_files
@@ -25,7 +26,7 @@ from tests.serving.s3_wire import digest64
 from tests.support.memory_store import MemoryUploads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tests.serving.s3.site import Site
     from tests.serving.s3_wire import Answer
@@ -450,6 +451,32 @@ def test_a_completion_that_failed_loses_no_other_upload(
         assert isinstance(failed.exception(), Unreachable)
         address, _, size = joined[0].result()
     assert size_of(site.demo.store, address) == size
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_part_that_still_arrives_does_not_change_the_object(site: Site, number: int) -> None:
+    """A part is sent twice, or is not named: what arrives late is not written into the object."""
+    upload = Uploading(site)
+    upload.send(1, body_of(1))
+    (found,) = site.context.own(Uploads).listed("demo")
+    begun, completed = Event(), Event()
+
+    def pieces() -> Iterator[bytes]:
+        begun.set()
+        completed.wait(10)
+        yield body_of(9)
+
+    late = UploadPart(number, 5 << 10, "late", site.context.clock())
+    with ThreadPoolExecutor(1) as pool:
+        storing = pool.submit(found.store, late, pieces())
+        begun.wait(10)
+        upload.send(2, body_of(2))
+        done = upload.complete()
+        completed.set()
+        storing.exception()
+
+    assert done.status == 200
+    assert site("GET", "main/a").body == body_of(1) + body_of(2)
 
 
 def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
