@@ -153,7 +153,7 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
     action, properties = "CompleteMultipartUpload", upload.properties
     writer = call.writer()
     parts = _chosen(call, upload, named)
-    expected = _expected_sums(call, parts)
+    expected = checksums.sent(call.headers)
     objects.check_early(call)
     source = None if expected else _whole_source(parts)  # a checksum needs the data
     if source is not None:
@@ -187,19 +187,6 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
     if size is not None and size != str(sum(part.size for part in parts)):
         raise S3Error("InvalidRequest", "the parts do not have the size that was announced")
     return parts
-
-
-def _expected_sums(call: Call, parts: Parts) -> dict[str, str]:
-    """Return the checksums of the whole object that a client sent.
-
-    A checksum of the parts' checksums is verified here, and not returned.
-    """
-    found = checksums.sent(call.headers, of_upload=True)
-    for name, text in found.items():
-        sums = [part.checksums.get(name, "") for part in parts]
-        if "-" in text and all(sums) and checksums.composite(name, sums) != text:
-            raise S3Error("BadDigest", f"the object has another checksum: {name}")
-    return {name: text for name, text in found.items() if "-" not in text}
 
 
 def _whole_source(parts: Parts) -> objects.CopySource | None:
