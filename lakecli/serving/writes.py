@@ -10,15 +10,12 @@ The operation log has one operation for all requests that a client sends without
 seconds, as long as nothing else is logged in between.
 
 Objects are named by their digest, which is known only when all data has arrived. So the data of a
-larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it. The
-bucket joins an upload in parts under a key for incoming objects, and then copies it to its final
-key (`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
-unfinished uploads.
+larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
@@ -38,7 +35,7 @@ from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
 from lakecli.repository.transfer.ingest import Ingest
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import put_content, size_of
+from lakecli.stores.contract import put_content
 from lakecli.stores.streams import PieceReader
 
 PAUSE: Final = 10.0
@@ -107,21 +104,6 @@ class Intake:
         address = data_key(digest)
         is_new = put_content(self._repository.store, address, source)
         return Deposited(address, digest, len(source), self, is_new=is_new)
-
-    def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Copy an object from an incoming key to the key of its digest; delete the incoming key.
-
-        If the key of the digest already has an object of this size, nothing is copied.
-        """
-        store = self._repository.store
-        address = data_key(digest)
-        claimed = self._repository.guard.claim([address])  # so that it is not collected as garbage
-        found = size_of(store, address) if claimed is None else claimed.get(address)
-        if found != size:
-            store.copy(key, address)
-        with suppress(LakeError):  # garbage collection deletes it later
-            store.delete([key])
-        return Deposited(address, digest, size, self)
 
     def settle(self, deposited: Collection[Deposited]) -> None:
         """Make objects durable, and claim them so that garbage collection keeps them.
@@ -216,15 +198,6 @@ class BranchWriter:
             Unreachable: the namespace cannot be written.
         """
         return self._present_intake().take(source)
-
-    def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Move an object at an incoming key, such as a finished upload, to the key of its digest.
-
-        Args:
-            key: the incoming key, made by `lakecli.base.layout.incoming_key`; it is deleted.
-            digest: the BLAKE3 digest of the object, computed by the caller.
-        """
-        return self._present_intake().take_over(key, digest, size)
 
     def _present_intake(self) -> Intake:
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakecli.base.layout import INCOMING, data_key, incoming_key
+from lakecli.base.layout import INCOMING
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import LakeError, LostRace, NotFound, Unreachable, UsageError
@@ -166,21 +166,6 @@ def test_an_object_that_breaks_off_leaves_nothing(
     left = [each for each in (tmp_path / "namespace/_lakecli/tmp").rglob("*") if each.is_file()]
     assert [each.name for each in left if each.name != "lock"] == []
     assert paths(repository) == [b"a"]
-
-
-def test_a_finished_upload_is_taken_over(writer: BranchWriter, repository: Repository) -> None:
-    from blake3 import blake3
-
-    from lakecli.stores.contract import ANY
-
-    key, data = incoming_key("0" * 32), b"joined parts"
-    for _ in range(2):  # the second time the object is there already
-        repository.store.put(key, data, ANY)
-        digest = blake3(data).hexdigest()
-        deposited = writer.take_over(key, digest, len(data))
-        assert deposited.address == data_key(digest)
-        assert repository.store.get(deposited.address) == data
-        assert list(repository.store.list(INCOMING)) == []
 
 
 def test_a_condition_that_fails_fails_alone(writer: BranchWriter, repository: Repository) -> None:

@@ -151,14 +151,14 @@ def complete_upload(call: Call) -> Response:
 def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
     """Join the named parts to an object, stage it, and return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
-    writer = call.writer()
+    call.writer()
     parts = _chosen(call, upload, named)
     expected = checksums.sent(call.headers)
     objects.check_early(call)
     source = None if expected else _whole_source(parts)  # a checksum needs the data
     if source is not None:
         return objects.etag_of(objects.stage_copy(call, source, properties, action))
-    entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
+    entry = properties.entry(*upload.join(parts, expected), call.context.clock())
     return objects.etag_of(objects.stage(call, entry, action))
 
 

@@ -6,7 +6,9 @@ is true for nearly all uploads, and then joining the parts moves no data. Otherw
 that is larger or uploaded again, the parts are copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
-incoming objects.
+incoming objects. When the digest is known, the bucket copies the joined object to its final key
+(`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
+unfinished uploads.
 
 In both cases, parts are hashed in order while other parts arrive, up to the first missing part. A
 part that is copied from another object is only recorded, and read when the upload is completed. If
@@ -40,7 +42,6 @@ from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
-from lakecli.serving.writes import BranchWriter
 from lakecli.stores.capabilities import UploadedPart, UploadId, UploadNotFound, uploads_of
 from lakecli.stores.contract import size_of
 from lakecli.stores.local.batch import LocalBatch
@@ -116,7 +117,7 @@ class Upload(ABC):
         """Return the data of a part, or ``None`` if it can no longer be read."""
 
     @abstractmethod
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
         """Join stored parts; see `join`."""
 
     @abstractmethod
@@ -141,7 +142,7 @@ class Upload(ABC):
             finally:
                 self._hashing.release()
 
-    def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def join(self, parts: Parts, sums: Sums) -> Joined:
         """Join parts in the given order, and return the object; no part can be recorded after that.
 
         Args:
@@ -157,7 +158,7 @@ class Upload(ABC):
                     repository, entry = part.source.repository, part.source.entry
                     self.store(part, read_part(repository, entry, part.start, part.size))
                     self._copied.add(part.tag)
-            self._joined = tags, self._join(parts, writer, sums)
+            self._joined = tags, self._join(parts, sums)
             self._discard()
         elif self._joined[0] != tags:
             raise S3Error("InvalidPart", "the upload was completed before, with other parts")
@@ -294,8 +295,7 @@ class FileUpload(Upload):
             file.seek(offset)
             yield from _contents(file, part.size)
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
-        del writer
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
         contents = (piece for part in parts for piece in self._read(part))
         digest = _digest_of(contents, sums) if sums else self._digest(parts)
         assert digest is not None
@@ -378,7 +378,7 @@ class BucketUpload(Upload):
             file.seek(0)
         return None if file is None else _contents(file, part.size)
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
         assert self._upload is not None
         store, size = self._repository.store, sum(part.size for part in parts)
         digest = None if sums else self._digest(parts)
@@ -393,7 +393,7 @@ class BucketUpload(Upload):
             self._is_complete = True
         if digest is None:
             digest = _digest_of(_contents(store.open(self._key), size), sums)
-        return writer.take_over(self._key, digest, size)[:3]
+        return take_over(self._repository, self._key, digest, size), digest, size
 
     def _discard(self) -> None:
         with self._lock:
@@ -406,6 +406,22 @@ class BucketUpload(Upload):
                     self._repository.store.delete([self._key])
                 else:
                     self._uploads.abort(self._key, self._upload)
+
+
+def take_over(repository: Repository, key: str, digest: str, size: int) -> str:
+    """Copy an object from an incoming key to the key of its digest, and return that key.
+
+    The incoming key is deleted. If the key of the digest already has an object of this size,
+    nothing is copied.
+    """
+    store, address = repository.store, data_key(digest)
+    claimed = repository.guard.claim([address])  # so that it is not collected as garbage
+    found = size_of(store, address) if claimed is None else claimed.get(address)
+    if found != size:
+        store.copy(key, address)
+    with suppress(LakeError):  # garbage collection deletes it later
+        store.delete([key])
+    return address
 
 
 def _contents(file: BinaryIO | FileIO, size: int) -> Iterator[bytes]:

@@ -377,6 +377,17 @@ def test_too_many_parts_that_wait_are_read_again(
     assert either("GET", "main/a").body == body
 
 
+def test_contents_that_are_there_already_are_stored_once(either: Site) -> None:
+    for key in ("main/a", "main/b"):
+        upload = Uploading(either, key)
+        upload.send(1, b"joined")
+        assert upload.complete().status == 200
+        assert either("GET", key).body == b"joined"
+
+    assert len(list(either.demo.store.list("data/"))) == 1
+    assert left(either) == []
+
+
 def test_a_completion_that_failed_is_repeated(
     either: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,9 +398,9 @@ def test_a_completion_that_failed_is_repeated(
     def fail(*_: object, **__: object) -> None:
         raise Unreachable("away")
 
-    for name in ("take_over", "apply"):
+    for owner, name in ((parts, "take_over"), (BranchWriter, "apply")):
         with monkeypatch.context() as patch:
-            patch.setattr(BranchWriter, name, fail)
+            patch.setattr(owner, name, fail)
             if name == "apply" or either.demo.store.uri.startswith("memory:"):
                 assert upload.complete().code == "ServiceUnavailable"
 
@@ -429,12 +440,12 @@ def test_a_completion_that_failed_loses_no_other_upload(
     for number in (1, 2):
         Uploading(site, f"main/{number}").send(1, body_of(number))
     first, second = site.context.own(Uploads).listed("demo")
-    writer, flush, adopted = site.served.writer("demo", "main"), LocalBatch.flush, Event()
+    flush, adopted = LocalBatch.flush, Event()
     with ThreadPoolExecutor(2) as pool:
 
         def fail(batch: LocalBatch) -> None:
             monkeypatch.setattr(LocalBatch, "flush", wait)
-            joined.append(pool.submit(second.join, [second.parts[1]], writer, {}))
+            joined.append(pool.submit(second.join, [second.parts[1]], {}))
             adopted.wait(0.05)  # nothing is adopted between another upload's file and its flush
             with monkeypatch.context() as patch:
                 patch.setattr(local_files, "sync_file", Mock(side_effect=SyncError(EIO, "lost")))
@@ -447,7 +458,7 @@ def test_a_completion_that_failed_loses_no_other_upload(
 
         monkeypatch.setattr(LocalBatch, "flush", fail)
         joined: list[Future[Any]] = []
-        failed = pool.submit(first.join, [first.parts[1]], writer, {})
+        failed = pool.submit(first.join, [first.parts[1]], {})
         assert isinstance(failed.exception(), Unreachable)
         address, _, size = joined[0].result()
     assert size_of(site.demo.store, address) == size
