@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
+from operator import attrgetter
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -117,16 +118,14 @@ class Served:
         here = (record.name for record in self.lake.repositories())
         return sorted({*filter(self._is_served, here), *self._namespaces})
 
-    def records(self) -> Iterator[RepositoryRecord]:
-        """Yield the record of each served repository under its served name, ordered by name.
+    def records(self) -> list[RepositoryRecord]:
+        """Return the record of each served repository under its served name, ordered by name.
 
         Repositories of the lake are neither opened nor brought up to date for this.
         """
-        here = {record.name: record for record in self.lake.repositories()}
-        for name in self.names():
-            is_here = name in here and name not in self._namespaces
-            record = here[name] if is_here else self.repository(name).record
-            yield record._replace(name=name)
+        here = [record for record in self.lake.repositories() if self._is_served(record.name)]
+        there = [self.repository(name).record._replace(name=name) for name in self._namespaces]
+        return sorted(here + there, key=attrgetter("name"))
 
     def _is_served(self, name: str) -> bool:
         return name not in self._namespaces and (self._names is None or name in self._names)

@@ -8,7 +8,7 @@ of such a header is stored with the prefix ``X-Amz-Meta-``, which lakeFS's gatew
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import Call, split_key, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
-from lakecli.serving.writes import Deposited, Outcome, PathChange
+from lakecli.serving.writes import Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import plain_tag
 
@@ -85,12 +85,9 @@ def etag_of(entry: Entry) -> str:
     return tag if "-" in tag else f"{tag}-1"
 
 
-def find_entry(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, Entry]:
-    """Return the repository and the entry of an object; needs a thread.
-
-    Args:
-        bucket: the name of the repository; ``""`` for the bucket of the request.
-    """
+def find_entry(call: Call, bucket: str, key: bytes) -> tuple[Repository, Entry]:
+    """Return the repository and the entry of an object; needs a thread."""
+    ref, path = split_key(key)
     with call.view(ref, bucket) as view:
         value = view.find(path) if path else None
         if value is None:
@@ -106,7 +103,7 @@ def iso_date(moment: datetime) -> str:
 
 def get_object(call: Call) -> Response:
     """Answer GetObject or HeadObject; a large object is sent while it is read."""
-    repository, entry = find_entry(call, *call.place)
+    repository, entry = find_entry(call, call.bucket, call.key)
     headers, span = _selected(call, entry)
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
@@ -281,14 +278,12 @@ class CopySource(NamedTuple):
 
     Attributes:
         bucket: the name of the repository.
-        ref: the ref expression that names the tree of the object.
     """
 
     repository: Repository
     entry: Entry
     bucket: str
-    ref: str
-    path: bytes
+    key: bytes
 
 
 def source_of(call: Call) -> CopySource:
@@ -304,8 +299,7 @@ def source_of(call: Call) -> CopySource:
     if not slash or not bucket:
         raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
     name = bucket.decode("utf-8", "surrogateescape")
-    ref, path = split_key(key)
-    source = CopySource(*find_entry(call, ref, path, name), name, ref, path)
+    source = CopySource(*find_entry(call, name, key), name, key)
     conditions.check_copy(call.headers, etag_of(source.entry), source.entry.modified_at)
     return source
 
@@ -319,7 +313,7 @@ def copy_object(call: Call) -> Response:
     properties = properties_of(call.headers, path) if directive == "REPLACE" else None
     call.writer()
     source = source_of(call)
-    is_same = (source.bucket, source.ref, source.path) == (call.bucket, *call.place)
+    is_same = (source.bucket, source.key) == (call.bucket, call.key)
     if is_same and properties is None:
         raise S3Error(
             "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
@@ -381,33 +375,31 @@ def delete_objects(call: Call) -> Response:
     objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST))
     errors = _delete_all(call, objects)
     deleted, failed = [], []
-    for at, each in enumerate(objects):
-        if at in errors:
-            error = of_lake_error(errors[at])
+    for each in objects:
+        if each in errors:
+            error = of_lake_error(errors[each])
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not is_quiet:
             deleted.append(xml.elements(Key=each.key))
     return xml_response("DeleteResult", Deleted=deleted, Error=failed)
 
 
-def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:
-    """Delete objects; return the errors of those that were not deleted, by index in the list."""
-    errors: dict[int, LakeError] = {}
-    by_ref: dict[str, dict[int, PathChange]] = {}
-    for at, each in enumerate(objects):
+def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[xml.ToDelete, LakeError]:
+    """Delete objects; return the errors of those that were not deleted."""
+    by_ref: dict[str, dict[xml.ToDelete, PathChange]] = {}
+    for each in objects:
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
-        if each.version_id:
-            errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
-        elif path:
+        if path:
             headers = {"if-match": each.etag} if each.etag else {}
-            by_ref.setdefault(ref, {})[at] = _removal(headers, path)
+            by_ref.setdefault(ref, {})[each] = _removal(headers, path)
+    errors: dict[xml.ToDelete, LakeError] = {}
     for ref, removals in by_ref.items():
-        outcomes: Sequence[Outcome]
         try:
             changes = list(removals.values())
             outcomes = call.writer(ref).apply(changes, client=call.client, action="DeleteObjects")
         except LakeError as error:
-            outcomes = [error] * len(removals)
+            errors |= dict.fromkeys(removals, error)
+            continue
         pairs = zip(removals, outcomes, strict=True)
-        errors |= {at: each for at, each in pairs if isinstance(each, LakeError)}
+        errors |= {each: outcome for each, outcome in pairs if isinstance(outcome, LakeError)}
     return errors

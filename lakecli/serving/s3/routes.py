@@ -80,14 +80,14 @@ def get_nothing(call: Call, root: str) -> Response:
 def get_acl(call: Call) -> Response:
     """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
-        objects.find_entry(call, *call.place)
+        objects.find_entry(call, call.bucket, call.key)
     call.check_bucket()
     return xml_response("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
 
 
 def get_object_tagging(call: Call) -> Response:
     """Answer GetObjectTagging with no tags, if the object exists."""
-    objects.find_entry(call, *call.place)
+    objects.find_entry(call, call.bucket, call.key)
     return xml_response("Tagging", TagSet="")
 
 

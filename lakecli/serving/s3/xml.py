@@ -96,25 +96,24 @@ class ToDelete(NamedTuple):
 
     Attributes:
         etag: the ETag that the object must have; ``""`` for any.
-        version_id: the version to delete; ``""`` if none is named.
     """
 
     key: str
     etag: str
-    version_id: str
 
 
 def read_deletion(data: bytes) -> tuple[list[ToDelete], bool]:
     """Return the 1 to 1,000 objects in the body of DeleteObjects, and whether it is quiet.
 
     Raises:
-        S3Error: MalformedXML.
+        S3Error: MalformedXML; or InvalidArgument, if one has a version ID.
     """
     root = parse(data, "Delete")
     objects = [
-        ToDelete(each.findtext("Key", ""), _text(each, "ETag"), _text(each, "VersionId"))
-        for each in root.iterfind("Object")
+        ToDelete(each.findtext("Key", ""), _text(each, "ETag")) for each in root.iterfind("Object")
     ]
+    if root.find("Object/VersionId") is not None:
+        raise S3Error("InvalidArgument", "objects have no version IDs")
     if not 1 <= len(objects) <= MOST_DELETED:
         raise _malformed(f"a request deletes 1 to {MOST_DELETED} objects")
     if not all(each.key for each in objects):

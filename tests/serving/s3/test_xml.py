@@ -56,16 +56,16 @@ def deleting(*objects: str, start: str = "<Delete>") -> bytes:
 )
 def test_deletion(start: str) -> None:
     first = '<Key> a&amp;b&#13;\u00e9/</Key><ETag> "x-1" </ETag>'
-    body = deleting(first, "<VersionId>null</VersionId>\n<Key>b</Key>", start=start)
+    body = deleting(first, "<Key>b</Key>", start=start)
     found, is_quiet = read_deletion(body)
-    assert found == [ToDelete(" a&b\r\u00e9/", '"x-1"', ""), ToDelete("b", "", "null")]
+    assert found == [ToDelete(" a&b\r\u00e9/", '"x-1"'), ToDelete("b", "")]
     assert not is_quiet
     assert read_deletion(body.replace(b"</Delete>", b"<Quiet>true</Quiet></Delete>"))[1]
 
 
 def test_prefixes_of_namespaces_do_not_count() -> None:
     body = f'<s:Delete xmlns:s="{NAMESPACE}"><s:Object><s:Key>a</s:Key></s:Object></s:Delete>'
-    assert read_deletion(body.encode())[0] == [ToDelete("a", "", "")]
+    assert read_deletion(body.encode())[0] == [ToDelete("a", "")]
 
 
 @given(st.lists(in_xml.filter(bool), min_size=1, max_size=5))
@@ -80,6 +80,11 @@ def test_number_of_objects_to_delete() -> None:
     assert code_of(read_deletion, deleting()) == "MalformedXML"
     assert code_of(read_deletion, deleting("<Key></Key>")) == "MalformedXML"
     assert code_of(read_deletion, deleting("<ETag>a</ETag>")) == "MalformedXML"
+
+
+def test_no_version_of_an_object_is_deleted() -> None:
+    body = deleting("<Key>a</Key>", "<VersionId>null</VersionId>\n<Key>b</Key>")
+    assert code_of(read_deletion, body) == "InvalidArgument"
 
 
 def part(number: object, etag: str = '"x"', more: str = "") -> str:
