@@ -18,7 +18,7 @@ the client sends a checksum of the object, the object is read again.
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from io import FileIO
 from itertools import accumulate
@@ -230,30 +230,26 @@ class FileUpload(Upload):
             batch = _batches.get(store) or store.batch()
             assert isinstance(batch, LocalBatch)
             self._batch = _batches[store] = batch
-        self._places: dict[str, tuple[str, int]] = {}
-        """The file and the offset of each part, by the tag of the part."""
         self._files: list[str] = []
-        self._written: list[str] = []
-        """The files to which parts that still arrive are written."""
         self._main = ""
         self._stride = 0
+        self._taken: set[tuple[str, int]] = set()
+        """The file and the offset of each part, including parts that still arrive."""
+        self._places: dict[str, tuple[str, int]] = {}
+        """The file and the offset of each stored part, by the tag of the part."""
 
     def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
         """See `Upload.store`."""
-        name, offset = self._place(part)
+        name, offset = place = self._place(part)
         try:
-            with self._open(name) as file:
+            with self._batch.reopen(name) as file:
                 file.seek(offset)
                 for piece in pieces:
                     write_all(file.fileno(), piece)
         except BaseException:
-            with self._lock:
-                del self._places[part.tag]
-                if name not in {self._main, *(each for each, _ in self._places.values())}:
-                    self._drop(name)
+            self._taken.remove(place)
             raise
-        finally:
-            self._written.remove(name)
+        self._places[part.tag] = place
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
@@ -261,10 +257,9 @@ class FileUpload(Upload):
             if not self._main or part.size > self._stride:
                 self._main, self._stride = self._new_file(), part.size
             place = self._main, (part.number - 1) * self._stride
-            if place in self._places.values():
+            if place in self._taken:
                 place = self._new_file(), 0
-            self._places[part.tag] = place
-            self._written.append(place[0])
+            self._taken.add(place)
             return place
 
     def _new_file(self) -> str:
@@ -273,25 +268,9 @@ class FileUpload(Upload):
         self._files.append(name)
         return name
 
-    def _drop(self, name: str) -> None:
-        with suppress(LakeError):
-            self._batch.discard(name)
-
-    @contextmanager
-    def _open(self, name: str) -> Iterator[FileIO]:
-        try:
-            with self._batch.reopen(name) as file:
-                yield file
-        except (OSError, ValueError) as error:  # `ValueError`: the file was discarded meanwhile
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise Unreachable(
-                f"cannot write into {self._repository.store.uri}: {reason}",
-                hint="free some space and send the part again",
-            ) from error
-
     def _read(self, part: UploadPart) -> Iterator[bytes]:
         name, offset = self._places[part.tag]
-        with self._open(name) as file:
+        with self._batch.reopen(name) as file:
             file.seek(offset)
             yield from _contents(file, part.size)
 
@@ -311,11 +290,12 @@ class FileUpload(Upload):
         *offsets, size = accumulate((part.size for part in parts), initial=0)
         with self._lock:
             name, self._main = self._main, ""  # a part that arrives from now on is not written here
+        is_arriving = len(self._taken) > len(self._places)
         in_place = [(name, offset) for offset in offsets]
-        is_moved = name in self._written or [self._places[part.tag] for part in parts] != in_place
+        is_moved = is_arriving or [self._places[part.tag] for part in parts] != in_place
         if is_moved:
             name = self._new_file()
-        with self._open(name) as file:
+        with self._batch.reopen(name) as file:
             for part in parts if is_moved else ():
                 for piece in self._read(part):
                     write_all(file.fileno(), piece)
@@ -325,7 +305,8 @@ class FileUpload(Upload):
     def _discard(self) -> None:
         with self._lock:
             for name in self._files:
-                self._drop(name)
+                with suppress(LakeError):
+                    self._batch.discard(name)
 
 
 class BucketUpload(Upload):
