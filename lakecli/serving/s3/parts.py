@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from io import FileIO
-from itertools import accumulate
+from itertools import accumulate, chain
 from secrets import token_hex
 from threading import Lock
 from time import time_ns
@@ -181,11 +181,14 @@ class Upload(ABC):
         return True
 
     def _digest(self, parts: Parts) -> str | None:
-        """Return the digest of the joined parts, or ``None`` if a part can no longer be read."""
+        """Return the digest of the joined parts, or ``None`` if the joined object must be read.
+
+        It must if other parts were hashed, or a part can no longer be read.
+        """
         with self._hashing:
-            if [part.tag for part in parts[: len(self._tags)]] != self._tags:
-                self._hasher, self._tags = blake3(), []
-            is_whole = all(self._hash(part) for part in parts[len(self._tags) :])
+            count = len(self._tags)
+            is_begun = [part.tag for part in parts[:count]] == self._tags
+            is_whole = is_begun and all(map(self._hash, parts[count:]))
             return self._hasher.hexdigest() if is_whole else None
 
 
@@ -275,9 +278,9 @@ class FileUpload(Upload):
             yield from _contents(file, part.size)
 
     def _join(self, parts: Parts, sums: Sums) -> Joined:
-        contents = (piece for part in parts for piece in self._read(part))
-        digest = _digest_of(contents, sums) if sums else self._digest(parts)
-        assert digest is not None
+        digest = None if sums else self._digest(parts)
+        if digest is None:
+            digest = _digest_of(chain.from_iterable(map(self._read, parts)), sums)
         name, size = self._assembled(parts)
         key = data_key(digest)
         with _publishing:  # a flush that fails drops all files of the batch
