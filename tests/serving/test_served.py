@@ -98,7 +98,7 @@ def stage(to: Served, name: str, path: bytes, data: bytes = b"x") -> None:
     from lakecli.serving.writes import PathChange
 
     writer = to.writer(name, "main")
-    found = writer.deposit(data)
+    found = writer.deposit([data])
     value = encode_entry(Entry(found.address, found.size, found.digest, to.lake.runtime.now()))
     (outcome,) = writer.apply(
         [PathChange(path, lambda _: value, found)], client=CLIENT, action="UploadObject"

@@ -254,15 +254,14 @@ def put_object(call: Call) -> Response:
     """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
-    body = call.whole(PIECE) if call.body_size <= PIECE else call.contents()
     writer = call.writer()
     if not path:  # a directory marker for the branch itself: nothing to store
-        if body:
+        if call.whole(PIECE):
             raise S3Error("InvalidArgument", "an object needs a path behind the branch")
         return received_response(call, "d41d8cd98f00b204e9800998ecf8427e-1")
-    if not isinstance(body, bytes):
+    if call.body_size > PIECE:
         check_early(call)
-    deposited = writer.deposit(body)
+    deposited = writer.deposit(call.contents())
     entry = properties.entry(*deposited[:3], call.context.clock())
     return received_response(call, etag_of(stage(call, entry, "PutObject", deposited)))
 
