@@ -14,9 +14,8 @@ Objects are named by their digest, which is known only when all data has arrived
 larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -110,17 +109,6 @@ class _Request:
     outcomes: Future[list[Outcome]] = field(default_factory=Future)
 
 
-@contextmanager
-def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
-    """Pass an error to the threads of requests instead of raising it."""
-    try:
-        yield
-    except BaseException as error:  # noqa: BLE001 - each thread raises it
-        for request in requests:
-            if not request.outcomes.done():
-                request.outcomes.set_exception(error)
-
-
 class BranchWriter:
     """Writes to one branch. Safe to share between threads.
 
@@ -206,8 +194,12 @@ class BranchWriter:
         for request in requests:
             by_client.setdefault(request.client, []).append(request)
         for client, own in by_client.items():
-            with _passed_to(own):
+            try:
                 self._stage(client, own)
+            except BaseException as error:  # noqa: BLE001 - each thread raises it
+                for request in own:
+                    if not request.outcomes.done():
+                        request.outcomes.set_exception(error)
 
     def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
         changes = chain.from_iterable(request.changes for request in requests)

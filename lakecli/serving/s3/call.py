@@ -30,8 +30,8 @@ TAKEN: Final = 256 << 10
 Up to three pieces are in memory.
 """
 
-MOST_PIECES: Final = 2 * PIECE // TAKEN
-"""The maximum number of such pieces of a small body, whose chunks add to its size."""
+MOST_COLLECTED: Final = 2 * PIECE
+"""The maximum size of a small body in bytes, as it is sent: its chunks add to its size."""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
@@ -136,17 +136,13 @@ class Call:
         """
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
-        if self.body_size > PIECE:
-            async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
-                self.received = pieces_of(rest)
-                return await self.context.in_thread(operation, self, is_slow=True)
-        received: list[bytes] = []
-        async for piece in self._pieces():
-            received.append(piece)
-            if len(received) > MOST_PIECES:
-                raise S3Error("EntityTooLarge", "the body has very small chunks")
-        self.received = received
-        return await self.context.in_thread(operation, self, is_slow=is_slow)
+        sent_size = int(self.headers.get("content-length", LARGEST_BODY))
+        if self.body_size <= PIECE and sent_size <= MOST_COLLECTED:
+            self.received = [await self.request.body()]
+            return await self.context.in_thread(operation, self, is_slow=is_slow)
+        async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
+            self.received = pieces_of(rest)
+            return await self.context.in_thread(operation, self, is_slow=True)
 
     async def _pieces(self) -> AsyncGenerator[bytes]:
         """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
