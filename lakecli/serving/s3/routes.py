@@ -28,7 +28,7 @@ _SUBRESOURCES: Final = frozenset(
     re.findall(
         r"[\w-]+",
         "accelerate acl analytics attributes cors delete encryption intelligent-tiering inventory "
-        "legal-hold lifecycle list-type location logging metadataConfiguration metadataTable "
+        "legal-hold lifecycle location logging metadataConfiguration metadataTable "
         "metrics notification object-lock ownershipControls partNumber policy policyStatus "
         "publicAccessBlock rename replication requestPayment restore retention select session "
         "tagging torrent uploadId uploads versionId versioning versions website",
@@ -67,40 +67,31 @@ def create_bucket(call: Call) -> Response:
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-def get_nothing(call: Call, root: str) -> Response:
-    """Answer with an empty document.
+def get_fixed(call: Call, root: str, **named: str | xml.Markup) -> Response:
+    """Answer with a fixed document, if the object or bucket exists.
 
-    For GetBucketLocation it means the region `REGION`; for GetBucketVersioning that versioning was
-    never enabled, because commits take the place of versions.
+    An empty document means for GetBucketLocation the region `REGION`; for GetBucketVersioning that
+    versioning was never enabled, because commits take the place of versions.
     """
-    call.check_bucket()
-    return xml_response(root)
-
-
-def get_acl(call: Call) -> Response:
-    """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
         objects.find_entry(call, call.bucket, call.key)
     call.check_bucket()
-    return xml_response("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
+    return xml_response(root, **named)
 
 
-def get_object_tagging(call: Call) -> Response:
-    """Answer GetObjectTagging with no tags, if the object exists."""
-    objects.find_entry(call, call.bucket, call.key)
-    return xml_response("Tagging", TagSet="")
-
+_get_acl: Final = partial(
+    get_fixed, root="AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS
+)
 
 _OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_buckets}
 
 _OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
     ("HEAD", ""): head_bucket,
     ("PUT", ""): create_bucket,
-    ("GET", "location"): partial(get_nothing, root="LocationConstraint"),
-    ("GET", "versioning"): partial(get_nothing, root="VersioningConfiguration"),
-    ("GET", "acl"): get_acl,
+    ("GET", "location"): partial(get_fixed, root="LocationConstraint"),
+    ("GET", "versioning"): partial(get_fixed, root="VersioningConfiguration"),
+    ("GET", "acl"): _get_acl,
     ("GET", ""): listing.list_objects,
-    ("GET", "list-type"): listing.list_objects,
     ("GET", "uploads"): multipart.list_uploads,
     ("POST", "delete"): objects.delete_objects,
 }
@@ -112,8 +103,8 @@ _OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
     ("GET", "partNumber"): objects.get_object,
     ("PUT", ""): objects.put_object,
     ("DELETE", ""): objects.delete_object,
-    ("GET", "acl"): get_acl,
-    ("GET", "tagging"): get_object_tagging,
+    ("GET", "acl"): _get_acl,
+    ("GET", "tagging"): partial(get_fixed, root="Tagging", TagSet=""),
     ("POST", "uploads"): multipart.create_upload,
     ("PUT", "partNumber&uploadId"): multipart.upload_part,
     ("POST", "uploadId"): multipart.complete_upload,
@@ -172,10 +163,7 @@ def _call_of(request: Request, context: ServingContext) -> Call:
         bucket=bucket.decode("utf-8", "surrogateescape"),
         key=key,
         query=dict(query_of(raw_query)) if raw_query else {},
-        headers={
-            name.decode("latin-1"): text.decode("latin-1").strip(" \t")
-            for name, text in scope["headers"]
-        },
+        headers={name: text.strip(" \t") for name, text in request.headers.items()},
     )
 
 
