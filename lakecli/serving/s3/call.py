@@ -5,10 +5,10 @@ body is collected first; a larger one is passed to the thread piece by piece.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, Self
 
 from starlette.requests import Request
@@ -16,19 +16,13 @@ from starlette.responses import Response
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.reading.view import View
-from lakecli.serving.context import ServingContext, ahead, client_of, pieces_of
+from lakecli.serving.context import ServingContext, client_of, pieces_of
 from lakecli.serving.reading import PIECE
 from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 from lakecli.serving.writes import BranchWriter, Client, PathChange
-
-TAKEN: Final = 256 << 10
-"""The approximate size in bytes of the pieces of a larger body that are passed to a thread.
-
-Up to three pieces are in memory.
-"""
 
 MOST_COLLECTED: Final = 2 * PIECE
 """The maximum size of a small body in bytes, as it is sent: its chunks add to its size."""
@@ -140,21 +134,8 @@ class Call:
         if self.body_size <= PIECE and sent_size <= MOST_COLLECTED:
             self.received = [await self.request.body()]
             return await self.context.in_thread(operation, self, is_slow=is_slow)
-        async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
-            self.received = pieces_of(rest)
-            return await self.context.in_thread(operation, self, is_slow=True)
-
-    async def _pieces(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
-        gathered: list[bytes] = []
-        size = 0
-        async for data in self.request.stream():
-            gathered.append(data)
-            size += len(data)
-            if size >= TAKEN:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-        yield b"".join(gathered)
+        self.received = pieces_of(self.request.stream())
+        return await self.context.in_thread(operation, self, is_slow=True)
 
     @property
     def body_size(self) -> int:
