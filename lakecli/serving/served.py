@@ -8,7 +8,7 @@ state.
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from operator import attrgetter
@@ -210,12 +210,9 @@ class Served:
 
         All handles of a repository share one list of notices.
         """
-        while repository.notices:
-            try:
-                notice = repository.notices.pop(0)
-            except IndexError:  # another thread was faster
-                return
-            self._opening.notify(notice)
+        with suppress(IndexError):  # no more; another thread may have been faster
+            while True:
+                self._opening.notify(repository.notices.pop(0))
 
     @contextmanager
     def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
