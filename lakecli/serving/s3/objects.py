@@ -238,15 +238,22 @@ def check_early(call: Call) -> None:
             check_conditions(call.headers, view.find(path))
 
 
+def _change_to(
+    value: bytes, headers: Mapping[str, str], path: bytes, deposited: Deposited | None = None
+) -> PathChange:
+    """Return a change to an encoded entry or `TOMBSTONE` if the conditions in headers hold."""
+
+    def decide(present: bytes | None) -> bytes:
+        check_conditions(headers, present)
+        return value
+
+    return PathChange(path, decide, deposited)
+
+
 def stage(call: Call, entry: Entry, action: str, deposited: Deposited | None = None) -> Entry:
     """Stage an entry if the conditions of the request hold, and return it; needs a thread."""
     value = encode_entry(entry)
-
-    def decide(present: bytes | None) -> bytes:
-        check_conditions(call.headers, present)
-        return value
-
-    call.apply(PathChange(call.place[1], decide, deposited), action)
+    call.apply(_change_to(value, call.headers, call.place[1], deposited), action)
     return entry
 
 
@@ -352,20 +359,12 @@ def _brought(call: Call, source: CopySource) -> Entry:
     return decode_entry(own)
 
 
-def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
-    def decide(present: bytes | None) -> bytes | None:
-        check_conditions(headers, present)
-        return None if present is None else TOMBSTONE
-
-    return PathChange(path, decide)
-
-
 def delete_object(call: Call) -> Response:
     """Answer DeleteObject; a missing object counts as deleted."""
     path = call.place[1]
     call.writer()
     if path:
-        call.apply(_removal(call.headers, path), "DeleteObject")
+        call.apply(_change_to(TOMBSTONE, call.headers, path), "DeleteObject")
     return Response(status_code=204)
 
 
@@ -390,7 +389,7 @@ def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[xml.ToDelete, L
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
         if path:
             headers = {"if-match": each.etag} if each.etag else {}
-            by_ref.setdefault(ref, {})[each] = _removal(headers, path)
+            by_ref.setdefault(ref, {})[each] = _change_to(TOMBSTONE, headers, path)
     errors: dict[xml.ToDelete, LakeError] = {}
     for ref, removals in by_ref.items():
         try:
