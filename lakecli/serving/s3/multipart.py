@@ -6,10 +6,10 @@ object is only recorded. If the parts together are a copy of one whole object, a
 copies a large object in parts, only the object's entry is copied, not its data.
 """
 
-from collections.abc import Sequence
 from secrets import token_hex
 from threading import Lock
 from typing import Final
+from xml.etree.ElementTree import Element
 
 from starlette.responses import Response
 
@@ -134,7 +134,8 @@ def copy_part(call: Call) -> Response:
 
 def complete_upload(call: Call) -> Response:
     """Answer CompleteMultipartUpload; a repeated request gets the same response."""
-    named = xml.read_completion(call.whole(xml.LARGEST, of_upload=True))
+    document = call.whole(xml.LARGEST, of_upload=True)
+    named = xml.parse(document, "CompleteMultipartUpload")
     uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
@@ -148,7 +149,7 @@ def complete_upload(call: Call) -> Response:
     )
 
 
-def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
+def _completed(call: Call, upload: Upload, named: Element) -> str:
     """Join the named parts to an object, stage it, and return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
     call.writer()
@@ -162,20 +163,27 @@ def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> st
     return objects.etag_of(objects.stage(call, entry, action))
 
 
-def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:
+def _chosen(call: Call, upload: Upload, document: Element) -> list[UploadPart]:
     """Return the parts of an upload that a client named in its request.
 
     Raises:
-        S3Error: a part does not exist, is too small, or has another checksum.
+        S3Error: a part does not exist, is too small, or has another checksum; or they are not in
+            ascending order.
     """
+    known = {str(number): part for number, part in list(upload.parts.items())}
     parts: list[UploadPart] = []
-    for each in named:
-        part = upload.parts.get(each.number)
-        if part is None or part.tag != each.etag:
-            raise S3Error("InvalidPart", f"the upload has no part {each.number} with this ETag")
-        if any(part.checksums.get(name, sum_) != sum_ for name, sum_ in each.checksums.items()):
-            raise S3Error("InvalidPart", f"part {each.number} has another checksum")
+    for each in document.iterfind("Part"):
+        part = known.get(xml.text_of(each, "PartNumber"))
+        if part is None or part.tag != xml.text_of(each, "ETag").strip('"'):
+            raise S3Error("InvalidPart", "the upload has no part with this number and ETag")
+        for name, text in part.checksums.items():
+            if xml.text_of(each, f"Checksum{name.upper()}") not in {"", text}:
+                raise S3Error("InvalidPart", f"part {part.number} has another checksum")
+        if parts and parts[-1].number >= part.number:
+            raise S3Error("InvalidPartOrder", "The parts are not in ascending order.")
         parts.append(part)
+    if not parts:
+        raise xml.malformed("it names no parts")
     for part in parts[:-1]:
         if part.size < SMALLEST:
             raise S3Error(

@@ -194,6 +194,40 @@ def test_wrong_requests(site: Site) -> None:
     assert upload.complete().status == 200
 
 
+def named(number: object, etag: str, more: str = "") -> str:
+    return f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{more}</Part>"
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ("", "MalformedXML"),
+        (named(0, "«1»"), "InvalidPart"),
+        (named("", "«1»"), "InvalidPart"),
+        (named("-1", "«1»"), "InvalidPart"),
+        (named("01", "«1»"), "InvalidPart"),
+        (named("9" * 5_000, "«1»"), "InvalidPart"),
+        (named(1, ""), "InvalidPart"),
+        (named(1, "«2»"), "InvalidPart"),
+        (named(1, "«1»", "<ChecksumCRC32>AAAAAA==</ChecksumCRC32>"), "InvalidPart"),
+        (named(1, "«1»") * 2, "InvalidPartOrder"),
+        (named(2, "«2»") + named(1, "«1»"), "InvalidPartOrder"),
+    ],
+)
+def test_parts_that_cannot_be_joined(site: Site, parts: str, code: str) -> None:
+    upload = Uploading(site)
+    for number in (1, 2):
+        upload.send(number, body_of(number), **sum_of(body_of(number)))
+        parts = parts.replace(f"«{number}»", upload.tags[number])
+    document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
+    assert site("POST", "main/a", document.encode(), uploadId=upload.id).code == code
+
+    checksum = f"<ChecksumCRC32>{digest64('crc32', body_of(1))}</ChecksumCRC32>"
+    right = named(" 1 ", f" {upload.tags[1][1:-1]} ", checksum)
+    document = f"<CompleteMultipartUpload>{right}</CompleteMultipartUpload>"
+    assert site("POST", "main/a", document.encode(), uploadId=upload.id).status == 200
+
+
 def test_a_repeated_completion_has_the_same_answer(either: Site) -> None:
     upload = Uploading(either)
     upload.send(1, b"x")
