@@ -2,7 +2,7 @@
 
 A bucket is a repository, and the first segment of a key is a ref expression. So
 ``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main`` of the repository
-``sales``. A request for an operation that is not in the tables gets the error NotImplemented.
+``sales``. A request for an operation that is not in the table gets the error NotImplemented.
 """
 
 import os
@@ -83,34 +83,31 @@ _get_acl: Final = partial(
     get_fixed, root="AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS
 )
 
-_OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_buckets}
-
-_OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): head_bucket,
-    ("PUT", ""): create_bucket,
-    ("GET", "location"): partial(get_fixed, root="LocationConstraint"),
-    ("GET", "versioning"): partial(get_fixed, root="VersioningConfiguration"),
-    ("GET", "acl"): _get_acl,
-    ("GET", ""): listing.list_objects,
-    ("GET", "uploads"): multipart.list_uploads,
-    ("POST", "delete"): objects.delete_objects,
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "GET /": list_buckets,
+    "HEAD /bucket": head_bucket,
+    "PUT /bucket": create_bucket,
+    "GET /bucket?location": partial(get_fixed, root="LocationConstraint"),
+    "GET /bucket?versioning": partial(get_fixed, root="VersioningConfiguration"),
+    "GET /bucket?acl": _get_acl,
+    "GET /bucket": listing.list_objects,
+    "GET /bucket?uploads": multipart.list_uploads,
+    "POST /bucket?delete": objects.delete_objects,
+    "HEAD /bucket/key": objects.get_object,
+    "GET /bucket/key": objects.get_object,
+    "HEAD /bucket/key?partNumber": objects.get_object,
+    "GET /bucket/key?partNumber": objects.get_object,
+    "PUT /bucket/key": objects.put_object,
+    "DELETE /bucket/key": objects.delete_object,
+    "GET /bucket/key?acl": _get_acl,
+    "GET /bucket/key?tagging": partial(get_fixed, root="Tagging", TagSet=""),
+    "POST /bucket/key?uploads": multipart.create_upload,
+    "PUT /bucket/key?partNumber&uploadId": multipart.upload_part,
+    "POST /bucket/key?uploadId": multipart.complete_upload,
+    "DELETE /bucket/key?uploadId": multipart.abort_upload,
+    "GET /bucket/key?uploadId": multipart.list_parts,
 }
-
-_OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): objects.get_object,
-    ("GET", ""): objects.get_object,
-    ("HEAD", "partNumber"): objects.get_object,
-    ("GET", "partNumber"): objects.get_object,
-    ("PUT", ""): objects.put_object,
-    ("DELETE", ""): objects.delete_object,
-    ("GET", "acl"): _get_acl,
-    ("GET", "tagging"): partial(get_fixed, root="Tagging", TagSet=""),
-    ("POST", "uploads"): multipart.create_upload,
-    ("PUT", "partNumber&uploadId"): multipart.upload_part,
-    ("POST", "uploadId"): multipart.complete_upload,
-    ("DELETE", "uploadId"): multipart.abort_upload,
-    ("GET", "uploadId"): multipart.list_parts,
-}
+"""The operations by method, resource and the parameters in `_SUBRESOURCES`, in their order."""
 
 _SLOW: Final = frozenset({objects.copy_object, multipart.complete_upload})
 """Operations that may copy all data of an object."""
@@ -168,17 +165,17 @@ def _call_of(request: Request, context: ServingContext) -> Call:
 
 
 def _operation_of(call: Call) -> Operation:
-    table = _OF_OBJECT if call.key else _OF_BUCKET if call.bucket else _OF_SERVICE
     method = call.request.method
     if method not in _METHODS:
         raise S3Error("MethodNotAllowed", f"S3 has no method {method}")
     named = sorted(_SUBRESOURCES.intersection(call.query)) if call.query else []
     if "versionId" in named:
         raise S3Error("InvalidArgument", "objects have no version IDs: name a commit as the branch")
-    operation = table.get((method, "&".join(named)))
+    resource = "/bucket/key" if call.key else "/bucket" if call.bucket else "/"
+    wanted = f"{method} {resource}?{'&'.join(named)}".removesuffix("?")
+    operation = _OPERATIONS.get(wanted)
     if operation is None:
-        what = f"{method} ?{'&'.join(named)}" if named else method
-        raise S3Error("NotImplemented", f"{what} of this resource is not implemented")
+        raise S3Error("NotImplemented", f"{wanted} is not implemented")
     if method in {"PUT", "POST"}:
         for name in _LOSSY:
             if name in call.headers:
