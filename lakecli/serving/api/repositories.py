@@ -71,7 +71,6 @@ def get_repository(call: ApiCall) -> Mapping[str, Any]:
 def delete_repository(call: ApiCall) -> None:
     """Delete a repository on this machine; the objects in its namespace stay."""
     repo.delete(call.repository.lake, call["repository"])
-    call.context.served.forget(call["repository"])
 
 
 def _etag(patterns: list[str]) -> str:

@@ -67,7 +67,7 @@ def test_presigned_urls_are_announced_with_redirect(lake: Lake) -> None:
     site.context = replace(site.context, options=options)
     assert not site("GET", "/config").json["storage_config"]["pre_sign_support"]
     record = lake.repository("demo").record._replace(storage_namespace="s3://bucket/demo")
-    site.context.served.records = lambda: iter([record])  # type: ignore[method-assign]
+    site.context.served.records = lambda: [record]  # type: ignore[method-assign]
     found = site("GET", "/config").json["storage_config"]
     assert (found["blockstore_type"], found["pre_sign_support"]) == ("s3", True)
 
