@@ -59,7 +59,7 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
 
     Args:
         name: the name of a repository; ``""`` for a page about all repositories.
-        verb: the last part of the address: a key of `views.PAGES`, or ``raw``.
+        verb: the last part of the address: a key of `views.PAGES`.
     """
     place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)
     given = {
@@ -68,6 +68,12 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
         if value
     }
     return place + "?" * bool(given) + "&".join(f"{k}={quote(v)}" for k, v in given.items())
+
+
+def contents(name: str, ref: str, path: bytes) -> str:
+    """Return the address of the contents of an object, which lakeFS's API sends."""
+    place = f"/api/v1/repositories/{quote(name)}/refs/{quote(ref, safe='')}/objects"
+    return f"{place}?path={quote(path)}"
 
 
 def command(*words: str) -> str:

@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,15 +37,11 @@ MOST_OF_IMAGE: Final = 16 << 20
 
 _LONGEST_CELL: Final = 200
 _DUMPED: Final = 256
-_IMAGES: Final = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF87a", "image/gif"),
-    (0, b"GIF89a", "image/gif"),
-    (8, b"WEBPVP8", "image/webp"),
-    (4, b"ftypavif", "image/avif"),
+_IMAGE: Final = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|.{8}WEBPVP8|.{4}ftypavif", re.DOTALL
 )
-MAGIC_SIZE: Final = 16
+"""The beginning of an image in PNG, JPEG, GIF, WebP or AVIF."""
+
 _GZIP: Final = b"\x1f\x8b"
 _SEPARATORS: Final = {"text/csv": ",;\t|", "text/tab-separated-values": "\t"}
 _LIST: Final = ("application/json", "application/geo+json", "application/x-ipynb+json")
@@ -68,15 +65,6 @@ class Preview(NamedTuple):
     hint: str | None = None
 
 
-def image_type(start: bytes) -> str | None:
-    """Return the content type of an image from its first bytes, or ``None`` if it is no image.
-
-    Args:
-        start: the first `MAGIC_SIZE` bytes of the object.
-    """
-    return next((kind for at, magic, kind in _IMAGES if start.startswith(magic, at)), None)
-
-
 def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
     """Return the preview of an object; if it cannot be read, the preview has the error as note."""
     try:
@@ -87,7 +75,7 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
             return _of_parquet(*locate(repository, entry), entry.size)
     except LakeError as error:
         return Preview(f"It cannot be read: {error.message}.", hint=error.hint)
-    if image_type(data):
+    if _IMAGE.match(data):
         if entry.size > MOST_OF_IMAGE:
             return Preview("The image is too large to be shown here.")
         return Preview("", image=True)

@@ -14,14 +14,12 @@ from html import escape
 from pathlib import Path
 from re import split
 from typing import Final
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakecli.base.content_types import DEFAULT
 from lakecli.base.visibility import escape_hidden
 from lakecli.errors import LakeError, NotFound
 from lakecli.repository.handoff.links import readable
@@ -29,11 +27,9 @@ from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.serving.access import COOKIE
 from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
-from lakecli.serving.page.asked import ROOT, Asked, command, link
-from lakecli.serving.page.preview import MAGIC_SIZE, image_type
+from lakecli.serving.page.asked import ROOT, Asked, command, contents, link
 from lakecli.serving.page.views import Shown
-from lakecli.serving.reading import query_of, read_part
-from lakecli.serving.responses import object_response
+from lakecli.serving.reading import query_of
 from lakecli.serving.statuses import status_of
 
 _MOST_PARAMETERS: Final = 16
@@ -43,7 +39,6 @@ POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-_SANDBOX: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -70,13 +65,10 @@ async def handle(request: Request, context: ServingContext) -> Response:
             return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
         asked = Asked(context.served, name, query)
-        is_raw = verb == "raw" and bool(name)
-        found = views.PAGES.get(verb) if name else views.repositories
-        if found is None and not is_raw:
+        view = views.PAGES.get(verb) if name else views.repositories
+        if view is None:
             raise NotFound("there is no such page")
-        return await context.in_thread(
-            lambda: _page(found(asked), name=name) if found else _raw(asked, request, context)
-        )
+        return await context.in_thread(lambda: _page(view(asked), name=name))
     except LakeError as error:
         return _error(status_of(error), error.message, error.hint)
 
@@ -122,22 +114,6 @@ def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
 
 
-def _raw(asked: Asked, request: Request, context: ServingContext) -> Response:
-    """Return the contents of an object; a browser shows an image and saves anything else."""
-    path = asked.path()
-    entry, _ = views.find(asked)
-    headers = _HEADERS | {"Content-Security-Policy": _SANDBOX}
-    kind = None
-    if asked.text("as") == "image":
-        start = read_part(asked.repository, entry, 0, min(MAGIC_SIZE, entry.size))
-        kind = image_type(b"".join(start))
-    if kind is None:
-        name = quote(path.rpartition(b"/")[2] or b"object", safe="")
-        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
-    headers["Content-Type"] = kind or DEFAULT
-    return object_response(request, context, asked.repository, entry, headers)
-
-
 @cache
 def _templates() -> Environment:
     """Return the templates with their filters and functions."""
@@ -147,7 +123,7 @@ def _templates() -> Environment:
     )  # fmt: skip
     found.filters |= {"name": _name, "plain": _plain, "hint": _hint, "time": _time}
     found.filters["size"] = shown_size
-    found.globals |= {"link": link, "command": command}
+    found.globals |= {"link": link, "contents": contents, "command": command}
     return found
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import dropwhile, islice, takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 
-from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, RefKind, Tag
 from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
 from lakecli.committed.change_counts import ChangeCounts
@@ -208,18 +208,13 @@ def tree(asked: Asked) -> Shown:
 def object_(asked: Asked) -> Shown:
     """Return the page of an object: its record, and a preview."""
     path = asked.path()
-    entry, is_staged = find(asked)
+    with asked.served.view(asked.name, asked.ref) as view:
+        entry, is_staged = view.entry(path), view.staged_at(path) is not None
     return _page(
         asked, "object", path.rpartition(b"/")[2] or path, path, path=path, entry=entry,
         is_staged=is_staged, at=asked.repository.at(asked.ref, os.fsdecode(path)),
         preview=preview(asked.repository, path, entry),
     )  # fmt: skip
-
-
-def find(asked: Asked) -> tuple[Entry, bool]:
-    """Return the entry at the requested path, and whether it is uncommitted."""
-    with asked.served.view(asked.name, asked.ref) as view:
-        return view.entry(asked.path()), view.staged_at(asked.path()) is not None
 
 
 def staged(asked: Asked) -> Shown:
