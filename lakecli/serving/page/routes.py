@@ -21,14 +21,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from lakecli.base.visibility import escape_hidden
-from lakecli.errors import LakeError, NotFound
+from lakecli.errors import LakeError
 from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.serving.access import COOKIE
 from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
 from lakecli.serving.page.asked import ROOT, Asked, command, contents, link
-from lakecli.serving.page.views import Shown
 from lakecli.serving.reading import query_of
 from lakecli.serving.statuses import status_of
 
@@ -65,10 +64,7 @@ async def handle(request: Request, context: ServingContext) -> Response:
             return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
         asked = Asked(context.served, name, query)
-        view = views.PAGES.get(verb) if name else views.repositories
-        if view is None:
-            raise NotFound("there is no such page")
-        return await context.in_thread(lambda: _page(view(asked), name=name))
+        return await context.in_thread(lambda: _page(*views.page(asked, verb)))
     except LakeError as error:
         return _error(status_of(error), error.message, error.hint)
 
@@ -91,7 +87,7 @@ def _before_entry(
     session = context.access.begin_session(token)
     if session is None:
         return _error(403, "this link was used already, or is another run's", how)
-    response = _page(Shown("begin", "Welcome", (), {"to": request.url.path}))
+    response = _page("begin", {"title": "Welcome", "to": request.url.path})
     is_secure = context.options.url.startswith("https:")
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=is_secure)
     return response
@@ -99,17 +95,15 @@ def _before_entry(
 
 def _error(status: int, message: str, hint: str | None, **headers: str) -> Response:
     title = {403: "No entry", 404: "Not found"}.get(status, "That did not work")
-    values = {"message": message, "hint": hint, "status": status}
-    response = _page(Shown("error", title, [("lakecli", ROOT)], values), status)
+    values = {"title": title, "message": message, "hint": hint, "status": status}
+    response = _page("error", values, status)
     response.headers.update(headers)
     return response
 
 
-def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
-    text = _templates().get_template(f"{shown.template}.html").render(
-        {"ref": None, "branch": None} | shown.values, title=shown.title, crumbs=shown.crumbs,
-        name=name, template=shown.template,
-    )  # fmt: skip
+def _page(template: str, values: Mapping[str, object], status: int = 200) -> Response:
+    found = _templates().get_template(f"{template}.html")
+    text = found.render({"name": "", "template": template, **values})
     body = text.encode("utf-8", "replace")
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
 
