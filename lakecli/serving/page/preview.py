@@ -6,6 +6,7 @@ image is recognized by its first bytes, never by its path or content type, and S
 
 import codecs
 import csv
+import gzip
 import io
 import json
 import re
@@ -94,14 +95,11 @@ def _unpacked(data: bytes, *, is_whole: bool) -> tuple[bytes, bool]:
         is_whole: whether `data` is the whole object.
     """
     found = b""
-    while data.startswith(_GZIP) and len(found) < MOST_READ:
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            found += unpacker.decompress(data, MOST_READ - len(found))
-        except zlib.error:
-            return found or data, False
-        is_whole, data = is_whole and unpacker.eof, unpacker.unused_data
-    return found, is_whole and not data.startswith(_GZIP)
+    with suppress(EOFError, OSError, zlib.error), gzip.open(io.BytesIO(data)) as file:
+        while piece := file.read1(MOST_READ + 1 - len(found)):
+            found += piece
+        return found[:MOST_READ], is_whole and len(found) <= MOST_READ
+    return found or data, False
 
 
 def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Preview:

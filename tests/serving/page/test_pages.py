@@ -300,7 +300,7 @@ def previewed(monkeypatch: pytest.MonkeyPatch, name: bytes, data: bytes) -> prev
     return preview.preview(None, name, entry(data))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("data", [b"", b"a,b", b"a,b\n1,"])
+@pytest.mark.parametrize("data", [b"a,b", b"a,b\n1,"])
 def test_gzip_data_may_be_cut_off_anywhere(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     packer = zlib.compressobj(wbits=31)
     cut = packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH)
