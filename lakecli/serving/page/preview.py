@@ -188,10 +188,7 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         file = parquet.ParquetFile(_Window(store, key, size), buffer_size=64 << 10,
                                    pre_buffer=False)  # fmt: skip
         total, schema = file.metadata.num_rows, file.schema_arrow
-        names = schema.names[:MOST_COLUMNS]
-        found = file.iter_batches(MOST_ROWS, row_groups=range(file.num_row_groups)[:1],
-                                  columns=names)  # fmt: skip
-        batch = next(found, None) if file.num_row_groups else None
+        batch = next(file.iter_batches(MOST_ROWS, columns=schema.names[:MOST_COLUMNS]), None)
         columns = [] if batch is None else [map(_cell, column) for column in batch.columns]
         rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
     except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
