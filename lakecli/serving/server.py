@@ -7,7 +7,7 @@ uvicorn has no limits for slow clients, so a watchdog closes the connection of a
 - leaves the send buffer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
-and cuts off the rest. Nothing is lost: a change is durable before its response is sent.
+and cancels the rest. Nothing is lost: a change is durable before its response is sent.
 """
 
 import asyncio
@@ -248,13 +248,6 @@ class Endpoint(uvicorn.Server):
             for each in list(self.server_state.connections):
                 cast("WatchedConnection", each).check()
         return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting connections, and close the open ones after a short grace period."""
-        with suppress(asyncio.CancelledError):
-            await super().shutdown(sockets)
-        for each in list(self.server_state.connections):
-            cast("WatchedConnection", each).transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
