@@ -7,7 +7,7 @@ from functools import partial
 from itertools import dropwhile, islice, takewhile
 from typing import Any, Final, TypeVar
 
-from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, RefKind, Tag
+from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
 from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
 from lakecli.committed.change_counts import ChangeCounts
@@ -164,13 +164,10 @@ def tree(asked: Asked) -> Values:
     ref, prefix, after = asked.ref, as_directory(asked.path()), asked.path("after")
     with asked.served.view(asked.name, ref) as view:
 
-        def item(found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
-            path = found.path
-            listed: dict[str, Any] = {"path": path, "entry": None}
-            if isinstance(found, ListedObject):
-                is_staged = view.staged_at(path) is not None
-                listed |= {"entry": decode_entry(found.value), "is_staged": is_staged}
-            return listed
+        def item(found: ListedObject | ListedPrefix) -> tuple[bytes, Entry | None, bool]:
+            if isinstance(found, ListedPrefix):
+                return found.path, None, False
+            return found.path, decode_entry(found.value), view.staged_at(found.path) is not None
 
         found = list_prefix(
             lambda start: view.scan(prefix=prefix, start=start),
