@@ -89,11 +89,6 @@ def reset_branch(call: ApiCall) -> None:
         reset(call.repository, call["branch"], path)
 
 
-def hard_reset_branch(call: ApiCall) -> None:
-    """Move a branch to a commit; refuse if the branch has uncommitted changes."""
-    branch.reset(call.repository, call["branch"], to=call.text("ref"), only_clean=True)
-
-
 _OVERRIDES: Final = JsonFields(message=requests.no_text, metadata=_METADATA)
 _PICK: Final = JsonFields(
     ref=requests.name_text,
@@ -281,7 +276,6 @@ OPERATIONS: Final = requests.on_repository(
     ApiOperation("getBranch", "GET", "/branches/{branch}", get_branch),
     ApiOperation("deleteBranch", "DELETE", "/branches/{branch}", delete_branch, 204),
     ApiOperation("resetBranch", "PUT", "/branches/{branch}", reset_branch, 204, _RESET),
-    ApiOperation("hardResetBranch", "PUT", "/branches/{branch}/hard_reset", hard_reset_branch, 204),
     ApiOperation("revertBranch", "POST", "/branches/{branch}/revert", revert_branch, 204, _PICK),
     ApiOperation(
         "cherryPick", "POST", "/branches/{branch}/cherry-pick", cherry_pick_on, 201, _PICK
