@@ -18,7 +18,7 @@ from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, MAX_PATH_SIZE, Entry
 from lakecli.base.validation import MAX_COUNT, Invalid, list_of, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository import cp
@@ -134,10 +134,8 @@ def stat_object(call: ApiCall) -> Mapping[str, Any]:
 
 def list_objects(call: ApiCall) -> Mapping[str, Any]:
     """List objects, or the common prefixes of their paths."""
-    prefix = call.raw("prefix")
     with call.context.served.view(call["repository"], call["ref"]) as view:
-        listing = partial(list_prefix, lambda start: view.scan(prefix=prefix, start=start))
-        return requests.page_of_paths(call, listing, partial(_listed_json, call))
+        return requests.page_of_paths(call, view.list_paths, partial(_listed_json, call))
 
 
 def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:

@@ -325,7 +325,7 @@ def page_of_paths(
     """Return a page of paths, or of their common prefixes.
 
     Args:
-        listing: `list_prefix` or `list_changes`, with the first argument already bound.
+        listing: lists paths, like `View.list_paths`.
         record: returns the JSON of a result.
     """
     prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after

@@ -11,7 +11,7 @@ from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference,
 from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
 from lakecli.committed.change_counts import ChangeCounts
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.kv.bucket import TrackingStore
@@ -169,10 +169,7 @@ def tree(asked: Asked) -> Values:
                 return found.path, None, False
             return found.path, decode_entry(found.value), view.staged_at(found.path) is not None
 
-        found = list_prefix(
-            lambda start: view.scan(prefix=prefix, start=start),
-            prefix=prefix, delimiter=b"/", after=after,
-        )  # fmt: skip
+        found = view.list_paths(prefix=prefix, delimiter=b"/", after=after)
         items, more = _cut(map(item, found))
         if prefix and not items and not after:
             view.entry(prefix.rstrip(b"/"))  # raises `NotFound` unless it is an object
