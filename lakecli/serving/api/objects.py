@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from email.message import Message
 from email.parser import BytesHeaderParser
@@ -33,7 +33,7 @@ from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_j
 from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import PreconditionFailed
-from lakecli.serving.writes import PathChange
+from lakecli.serving.writes import Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.uri import as_url, is_local
@@ -148,15 +148,17 @@ def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[s
 # Writing -------------------------------------------------------------------------------------
 
 
-def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
-    """Return a function that returns the encoded entry if the headers' conditions are met.
+def _stage(call: ApiCall, path: bytes, entry: Entry, *deposited: Deposited) -> Mapping[str, Any]:
+    """Stage an entry if the conditions in the headers are met; return its ``ObjectStats``.
 
-    The returned function gets the present value of the path, or ``None``. It raises
-    `PreconditionFailed` if a condition is not met.
+    Args:
+        deposited: the stored data that the entry refers to.
+
+    Raises:
+        PreconditionFailed: a condition is not met.
     """
-    headers = call.request.headers
+    headers, value = call.request.headers, encode_entry(entry)
     none_match, match = headers.get("if-none-match", ""), headers.get("if-match")
-    value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
         etag = None if present is None else _etag(decode_entry(present))
@@ -166,7 +168,9 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
             raise PreconditionFailed("the object at the path is another one")
         return value
 
-    return decide
+    change = PathChange(path, decide, *deposited)
+    call.writer.apply_one(change, client=call.client, action=call.action)
+    return _object_json(call, path, entry)
 
 
 def upload_object(call: ApiCall) -> Mapping[str, Any]:
@@ -184,7 +188,7 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     at = call.repository.lake.runtime.now()
     content_type = sent_type or content_type_of(path)
     entry = Entry(deposited.address, deposited.size, deposited.digest, at, content_type, own)
-    return _object_json(call, path, call.apply(path, _conditional(call, entry), deposited))
+    return _stage(call, path, entry, deposited)
 
 
 def delete_objects(call: ApiCall) -> Mapping[str, Any]:
@@ -362,9 +366,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
         raise Invalid("not a staging address of this repository") from None
     except IntegrityError as error:
         raise Invalid(error.message) from error
-    staged = call.apply(path, _conditional(call, entry))
+    staged = _stage(call, path, entry)
     incoming.clear(repository, found, version)
-    return _object_json(call, path, staged)
+    return staged
 
 
 _SET: Final = JsonFields(set=requests.metadata)
