@@ -159,11 +159,8 @@ def diff_branch(call: ApiCall) -> Mapping[str, Any]:
     """List the uncommitted changes of a branch."""
     check_branch(call.repository, call["branch"])
     with open_view(call.repository, call["branch"]) as view:
-        listing = partial(
-            diff.list_changes,
-            lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start),
-        )
-        return requests.page_of_paths(call, listing, _difference_json)
+        changes = partial(uncommitted, view, prefix=call.raw("prefix"))
+        return requests.page_of_paths(call, partial(diff.list_changes, changes), _difference_json)
 
 
 def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:

@@ -203,9 +203,7 @@ def staged(asked: Asked) -> Values:
     repository, ref, prefix = asked.repository, asked.ref, asked.path()
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, ref)
-        values = _changes(
-            asked, lambda start: uncommitted(view, prefix=prefix, start=start), "staged", ref=ref
-        )
+        values = _changes(asked, partial(uncommitted, view, prefix=prefix), "staged", ref=ref)
     values |= {"left": view.commit.id, "right": ref, "at": repository.at(ref)}
     return {"title": f"Uncommitted on {ref}", **values}
 
