@@ -237,13 +237,6 @@ class ApiCall:
             raise Invalid(f"amount: not a number: {value[:20]!r}")
         return min(int(value), LARGEST_PAGE) if int(value) > 0 else _DEFAULT_PAGE
 
-    @property
-    def after(self) -> bytes:
-        """The path after which the page of paths begins; ``b""`` for the first page."""
-        after = self.text("after")
-        is_quoted = after.startswith(_UNDECODABLE)
-        return unquote_to_bytes(after[1:]) if is_quoted else os.fsencode(after)
-
 
 # Responses -----------------------------------------------------------------------------------
 
@@ -309,7 +302,9 @@ def page_of_paths(
         listing: lists paths, like `View.list_paths`.
         record: returns the JSON of a result.
     """
-    prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after
+    offset, prefix, delimiter = call.text("after"), call.raw("prefix"), call.raw("delimiter")
+    is_quoted = offset.startswith(_UNDECODABLE)
+    after = unquote_to_bytes(offset[1:]) if is_quoted else os.fsencode(offset)
     listed = listing(prefix=prefix, delimiter=delimiter, after=after)
     return page(call, listed, record, _offset_of)
 
