@@ -67,20 +67,18 @@ def _is_presigned(call: ApiCall) -> bool:
 
 
 def _object_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
-    """Return lakeFS's ``ObjectStats``."""
+    """Return lakeFS's ``ObjectStats``.
+
+    The query may request a presigned URL as the physical address, and leave out user metadata.
+    """
     place = "" if is_external(entry) else _place(call.repository)
     same = ("checksum", "content_type", "metadata")
-    return {
+    record: dict[str, Any] = {
         "path": requests.shown_text(path),
         "path_type": "object",
         "physical_address": place + entry.physical_address,
         **as_json(entry, *same, size_bytes="size", mtime="modified_at"),
     }
-
-
-def _asked_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
-    """Return ``ObjectStats``; the query may add a presigned URL and leave out user metadata."""
-    record = _object_json(call, path, entry)
     if _is_presigned(call):
         signed = presign_entry(call.repository, entry, path, expires_in=_PRESIGNED_FOR)
         record["physical_address"] = signed.url
@@ -129,7 +127,7 @@ def _etag(entry: Entry) -> str:
 
 def stat_object(call: ApiCall) -> Mapping[str, Any]:
     """Return the ``ObjectStats`` of an object."""
-    return _asked_json(call, call.path(), _entry(call))
+    return _object_json(call, call.path(), _entry(call))
 
 
 def list_objects(call: ApiCall) -> Mapping[str, Any]:
@@ -140,7 +138,7 @@ def list_objects(call: ApiCall) -> Mapping[str, Any]:
 
 def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
     if isinstance(found, ListedObject):
-        return _asked_json(call, found.path, decode_entry(found.value))
+        return _object_json(call, found.path, decode_entry(found.value))
     empty = {"path_type": "common_prefix", "physical_address": "", "checksum": "", "mtime": 0}
     return {"path": requests.shown_text(found.path), **empty}
 
