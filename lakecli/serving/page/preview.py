@@ -166,15 +166,11 @@ class _Window(Seekable):
         super().__init__(size)
         self._get, self._left = partial(store.get, key), MOST_OF_PARQUET
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - io's own signature
-        length = max(0, min(len(buffer), self._size - self._position))
+    def read_at(self, start: int, length: int) -> bytes:
         self._left -= length
         if self._left < 0:
             raise OSError("its pages are too large for a preview")
-        data = self._get(start=self._position, length=length) if length else b""
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        return self._get(start=start, length=length)
 
 
 def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
