@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import HTMLResponse, Response
 
-from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
+from lakecli.base.model import Branch, Commit, Difference, MergeStrategy, Tag
 from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
 from lakecli.committed.scan import ListedPrefix
@@ -188,19 +188,16 @@ def _difference_json(
     Args:
         has_right: whether to describe the object on the right side, too.
     """
-    path = requests.shown_text(change.path)
+    record: dict[str, Any] = {"path": requests.shown_text(change.path)}
     if isinstance(change, ListedPrefix):
-        kind = {"type": "prefix_changed", "path_type": "common_prefix"}
-        return {**kind, "path": path, "size_bytes": 0}
-    value = change.left if change.type is ChangeType.REMOVED else change.right or change.left
+        return record | {"type": "prefix_changed", "path_type": "common_prefix", "size_bytes": 0}
+    value = change.right or change.left
     assert value is not None
-    entry = decode_entry(value)
-    size = entry.size
-    record = {"type": change.type, "path": path, "path_type": "object", "size_bytes": size}
-    if not has_right or change.right is None:
-        return record
-    right = as_json(entry, "checksum", "content_type", "metadata", mtime="modified_at")
-    return {**record, "right": right}
+    entry, same = decode_entry(value), ("checksum", "content_type", "metadata")
+    record |= {"type": change.type, "path_type": "object", "size_bytes": entry.size}
+    if has_right and change.right is not None:
+        record["right"] = as_json(entry, *same, mtime="modified_at")
+    return record
 
 
 # Merges --------------------------------------------------------------------------------------
