@@ -68,7 +68,8 @@ _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 _FEW = 90
 """Number of headers that a client accepts.
 
-`http.client` refuses more than 100, and after a pause of its process, it may receive them all at once.
+`http.client` refuses more than 100, and after a pause of its process, it may receive them all at
+once.
 """
 
 SLOW_HEADS: dict[str, Drip] = {
