@@ -15,10 +15,11 @@ import errno
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 from time import monotonic
+from types import FrameType
 from typing import Final, cast
 
 import uvicorn
@@ -249,9 +250,6 @@ class Endpoint(uvicorn.Server):
                 cast("WatchedConnection", each).check()
         return await super().on_tick(counter)
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Let SIGINT and SIGTERM stop the endpoint, without a `KeyboardInterrupt` afterwards."""
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()  # otherwise, uvicorn would raise them again
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop at SIGINT or SIGTERM; uvicorn itself would raise the signal again at the end."""
+        self.stop()
