@@ -76,17 +76,14 @@ def _before_entry(
 
     ``None`` means that the browser has a session, so the page can be shown.
     """
-    is_known = context.access.allows_session(request.cookies.get(COOKIE))
-    how = "for another one: `serve --open`"
-    if "token" not in query:
-        message = "these pages need the link that the endpoint printed"
-        return None if is_known else _error(403, message, f"it works once; {how}")
-    if is_known:
-        return RedirectResponse(request.url.path, 303, _HEADERS)
-    token = query["token"] if request.method == "GET" else ""
+    if context.access.allows_session(request.cookies.get(COOKIE)):
+        return RedirectResponse(request.url.path, 303, _HEADERS) if "token" in query else None
+    token = query.get("token", "") if request.method == "GET" else ""
     session = context.access.begin_session(token)
     if session is None:
-        return _error(403, "this link was used already, or is another run's", how)
+        what = "this link was used already, or is another run's"
+        message = what if token else "these pages need the link that the endpoint printed"
+        return _error(403, message, "a link works once; for another one: `serve --open`")
     response = _page("begin", {"title": "Welcome", "to": request.url.path})
     is_secure = context.options.url.startswith("https:")
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=is_secure)
