@@ -273,9 +273,8 @@ def _notices(context: Context) -> Callable[[Notice], None]:
 
 def _report(context: Context, error: BaseException) -> None:
     """Show an error that no response describes; the endpoint goes on."""
-    if isinstance(error, LakeError):
-        context.out.warn(error.message, error.hint)
-        return
-    context.out.warn(f"internal error: {type(error).__name__}: {error}")
+    known = isinstance(error, LakeError)
+    message = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+    context.out.warn(message, getattr(error, "hint", None))
     if context.verbose:
         context.out.traceback(error)
