@@ -18,7 +18,7 @@ from fsspec.utils import isfilelike
 from lakecli import blocks
 from lakecli.base.model import Entry
 from lakecli.base.temporary_files import replacing
-from lakecli.committed.scan import ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import LakeWarning
 from lakecli.filesystem import lakes, paths
@@ -148,9 +148,7 @@ class ReadingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         with self._view(place) as view:
             below, is_there = place.directory, not place.path or path in self._made
             found = []
-            for item in list_prefix(
-                lambda start: view.scan(prefix=below, start=start), prefix=below, delimiter=b"/"
-            ):
+            for item in view.list_paths(prefix=below, delimiter=b"/"):
                 is_there = True
                 name = place.name(item.path)
                 if isinstance(item, ListedPrefix):

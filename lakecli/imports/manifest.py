@@ -495,16 +495,8 @@ class _RangedReads(streams.Seekable):
         self._uri = uri
         self._tag = info.etag or str(info.version)
 
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        wanted = min(len(view), self._size - self._position)
-        if wanted <= 0:
-            return 0
-        start = self._position
+    def read_at(self, start: int, length: int) -> bytes:
         try:
-            data = self._store.get(self._key, start=start, length=wanted, matching=self._tag)
+            return self._store.get(self._key, start=start, length=length, matching=self._tag)
         except ConditionFailed:
             raise _changed(self._uri) from None
-        view[: len(data)] = data
-        self._position += len(data)
-        return len(data)

@@ -213,11 +213,6 @@ class ReadTransaction:
         if isinstance(error, lmdb.Error):
             raise self._environment.translate(error) from error
 
-    @property
-    def state(self) -> int:
-        """The number of the snapshot that is read; every write by any process increases it."""
-        return self._txn.id()
-
     def for_writing(self) -> WriteTransaction:
         """Return this transaction; raise `TypeError` if it is not a write transaction."""
         raise TypeError("writing needs a write transaction")

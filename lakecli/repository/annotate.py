@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from lakecli.base.model import EMPTY_TREE, Commit, CommitId, MetarangeId
 from lakecli.committed.diff import DELIMITER, Items, touched
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix, scan
+from lakecli.committed.scan import ListedObject, ListedPrefix, scan
 from lakecli.errors import NotFound
 from lakecli.kv.local_store import ReadTransaction
 from lakecli.refs.ref_store import RefStore, get_parent
@@ -119,11 +119,7 @@ def _list(view: View, path: bytes, *, recursive: bool) -> Iterator[ListedObject 
     value = view.find(path) if is_object else None
     if value is not None:
         return iter((ListedObject(path, value),))
-    return list_prefix(
-        lambda start: view.scan(prefix=path, start=start),
-        prefix=path,
-        delimiter=b"" if recursive else DELIMITER,
-    )
+    return view.list_paths(prefix=path, delimiter=b"" if recursive else DELIMITER)
 
 
 def _annotations(

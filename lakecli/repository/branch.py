@@ -148,7 +148,6 @@ def reset(
     *,
     to: str | None = None,
     expected: CommitId | None = None,
-    only_clean: bool = False,
     is_forced: bool = False,
 ) -> Branch:
     """Discard everything uncommitted on a branch; with `to`, also move the branch.
@@ -161,13 +160,11 @@ def reset(
     Args:
         to: a ref expression of any commit, the new head; ``None``: the present head.
         expected: reset only if this is the present head; ``None``: reset in any case.
-        only_clean: reset only if nothing is uncommitted.
         is_forced: with automatic sharing, allow a new head that lacks commits of the branch in the
             bucket.
 
     Raises:
         LostRace: the head is not the expected commit.
-        DirtyBranch: `only_clean` is set, and there are uncommitted changes.
         Refused: sharing is automatic, `is_forced` is not set, and the new head lacks commits that
             the branch has in the bucket.
         UsageError: `to` is malformed, or names a staging area.
@@ -186,10 +183,6 @@ def reset(
             if expected not in (None, before.commit_id):
                 what = f"branch {name} has moved meanwhile, to {before.commit_id}"
                 raise LostRace(what, hint=f"see what was done: `op log {repository.uri}`")
-            if only_clean:
-                from lakecli.repository.staged.changes import check_clean
-
-                check_clean(view_of_branch(repository, txn, name))
             head = target or before.commit_id
             if head == before.commit_id and area.is_clean(txn, before):
                 return before

@@ -8,7 +8,7 @@ from datetime import datetime
 from fnmatch import translate
 
 from lakecli.base.model import Entry
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.repository.reading.view import View, open_view
@@ -31,12 +31,7 @@ def ls(
         NotFound: no such ref.
     """
     with open_view(repository, ref) as view:
-        yield list_prefix(
-            lambda start: view.scan(prefix=prefix, start=start),
-            prefix=prefix,
-            delimiter=delimiter,
-            after=after,
-        )
+        yield view.list_paths(prefix=prefix, delimiter=delimiter, after=after)
 
 
 @contextmanager

@@ -17,11 +17,11 @@
     clients          configuration lines for well-known clients, from clients.txt
 
 The endpoint has no state of its own on disk: like the commands, it uses the local store and the
-bucket.
-Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` know nothing of each
-other. A handler runs in the event loop; whatever reads or writes the repository runs in a thread
-(`context.ServingContext.in_thread`). A view belongs to one thread. No view stays open while the
-endpoint waits for a client, because an open view keeps the local store from reusing space.
+bucket. Starlette, uvicorn and Jinja2 are imported only here. `s3`, `api` and `page` do not import
+each other; pages only link to contents of objects, which `api` sends. A handler runs in the event
+loop; whatever reads or writes the repository runs in a thread (`context.ServingContext.in_thread`).
+A view belongs to one thread. No view stays open while the endpoint waits for a client, because an
+open view keeps the local store from reusing space.
 
 This package may import `fsck`, `gc`, `exports` and the layers below.
 """

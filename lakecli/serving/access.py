@@ -37,11 +37,6 @@ class EndpointAccess:
         """Return the secret of an access key, or ``None`` if the key is unknown."""
         return self.secret if _is_equal(access_key, self.access_key) else None
 
-    def is_pair(self, access_key: str, secret: str) -> bool:
-        """Return whether an access key and a secret are the endpoint's key pair."""
-        is_key = _is_equal(access_key, self.access_key)
-        return _is_equal(secret, self.secret) and is_key
-
     def allows_basic(self, authorization: str) -> bool:
         """Return whether the value of an ``Authorization: Basic …`` header has the key pair."""
         scheme, _, encoded = authorization.partition(" ")
@@ -52,7 +47,8 @@ class EndpointAccess:
         except ValueError:  # no base64, or no UTF-8
             return False
         name, _, secret = text.partition(":")
-        return self.is_pair(name, secret)
+        is_key = _is_equal(name, self.access_key)
+        return _is_equal(secret, self.secret) and is_key
 
     def new_link_token(self) -> str:
         """Return a new token that can begin one session; the previous token stops working."""

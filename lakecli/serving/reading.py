@@ -74,22 +74,15 @@ def part_of(header: str, size: int) -> tuple[int, int] | None:
 
 
 def read_part(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Return an iterator over the bytes of a part of an object, and verify the size of the part.
-
-    If the part is the complete object, its contents are verified, too.
-    """
-    if size == entry.size:
-        return read_object(repository, entry)
-    return _read_range(repository, entry, start, size)
-
-
-def _read_range(repository: Repository, entry: Entry, start: int, size: int) -> Iterator[bytes]:
-    """Yield a part of an object.
+    """Yield a part of an object, and verify its size; if it is the whole object, its contents, too.
 
     Raises:
         NotFound: the object is not where its entry says.
-        IntegrityError: the object is too short.
+        IntegrityError: the object is too short, or damaged.
     """
+    if size == entry.size:
+        yield from read_object(repository, entry)
+        return
     store, key = locate(repository, entry)
     try:
         if size <= PIECE:  # one request, and nothing to close

@@ -6,29 +6,26 @@ reopened at the same interval. One thread does the update; meanwhile, other thre
 state.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
+from operator import attrgetter
 from threading import Lock
 from typing import Final, NamedTuple
 
-from lakecli.base.model import RepositoryRecord, StagingToken
+from lakecli.base.model import RepositoryRecord
 from lakecli.committed.tree_store import LruCache
 from lakecli.errors import NotFound, Refused, Unreachable
-from lakecli.kv.local_store import ReadTransaction
-from lakecli.refs.resolve import Resolved
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
-from lakecli.repository.reading.view import View, check_branch, resolve_ref
+from lakecli.repository.reading.view import View, check_branch, open_view
 from lakecli.serving.writes import BranchWriter, Client
 from lakecli.stores.uri import is_local
 
 CATCH_UP: Final = 5.0
 """Seconds for which a repository counts as up to date."""
-
-SEEN: Final = 1.0
-"""Seconds for which a repository is assumed to exist without looking at the local store."""
 
 RENEWED: Final = 300.0
 """Seconds after which the store of a bucket is reopened.
@@ -42,9 +39,6 @@ LONGEST_VIEW: Final = 120.0
 
 MOST_WRITERS: Final = 256
 """The maximum number of branch writers to keep per repository."""
-
-MOST_RESOLVED: Final = 1_000
-"""The maximum number of ref expressions whose resolution is cached."""
 
 
 class Opening(NamedTuple):
@@ -71,14 +65,13 @@ class _Held:
 
     Attributes:
         fresh_at: when the repository was last brought up to date with its bucket.
-        seen_at: when a check last found this repository, under this name, in the local store.
         expires: whether to reopen it after `RENEWED` seconds, because credentials may have changed.
         writers: the writers of its branches, by the name of the branch.
     """
 
     def __init__(self, opened: LocalRepository, now: float) -> None:
         self.opened = opened
-        self.fresh_at = self.seen_at = self.opened_at = now
+        self.fresh_at = self.opened_at = now
         self.expires = not is_local(opened.record.storage_namespace)
         self.writers: LruCache[str, BranchWriter] = LruCache(MOST_WRITERS)
         self.refreshing = Lock()
@@ -118,24 +111,21 @@ class Served:
         self._elapsed = lake.runtime.elapsed
         self._lock = Lock()  # of the attributes below
         self._held: dict[str, _Held] = {}
-        self._retired: list[tuple[float, LocalRepository]] = []
-        self._known: LruCache[tuple[bytes, str], tuple[int, Resolved]] = LruCache(MOST_RESOLVED)
+        self._retired: deque[tuple[float, LocalRepository]] = deque()
 
     def names(self) -> list[str]:
         """Return the names of the served repositories in order; S3 clients see them as buckets."""
         here = (record.name for record in self.lake.repositories())
         return sorted({*filter(self._is_served, here), *self._namespaces})
 
-    def records(self) -> Iterator[RepositoryRecord]:
-        """Yield the record of each served repository under its served name, ordered by name.
+    def records(self) -> list[RepositoryRecord]:
+        """Return the record of each served repository under its served name, ordered by name.
 
         Repositories of the lake are neither opened nor brought up to date for this.
         """
-        here = {record.name: record for record in self.lake.repositories()}
-        for name in self.names():
-            is_here = name in here and name not in self._namespaces
-            record = here[name] if is_here else self.repository(name).record
-            yield record._replace(name=name)
+        here = [record for record in self.lake.repositories() if self._is_served(record.name)]
+        there = [self.repository(name).record._replace(name=name) for name in self._namespaces]
+        return sorted(here + there, key=attrgetter("name"))
 
     def _is_served(self, name: str) -> bool:
         return name not in self._namespaces and (self._names is None or name in self._names)
@@ -158,8 +148,9 @@ class Served:
         with self._lock:
             held = self._held.get(name)
         is_namespace = name in self._namespaces
-        if held is not None and not is_namespace and now - held.seen_at > SEEN:
-            held = self._seen(name, held, now)
+        if held is not None and not is_namespace and not self._is_present(name, held.opened):
+            self._held.pop(name, None)
+            held = None
         if held is None or (held.expires and now - held.opened_at > RENEWED):
             return self._open(name)
         if now - held.fresh_at < CATCH_UP or not held.refreshing.acquire(blocking=False):
@@ -175,20 +166,10 @@ class Served:
             held.refreshing.release()
         return held
 
-    def _seen(self, name: str, held: _Held, now: float) -> _Held | None:
-        """Return an open repository if it still has its name; else drop it and return ``None``."""
+    def _is_present(self, name: str, opened: LocalRepository) -> bool:
+        """Return whether an open repository was neither deleted nor replaced."""
         with self.lake.kv.read() as txn:
-            record = find_repository(txn, name)
-        if record == held.opened.record:
-            held.seen_at = now
-            return held
-        self.forget(name)
-        return None
-
-    def forget(self, name: str) -> None:
-        """Drop the open repository of a name, because it was deleted or replaced."""
-        with self._lock:
-            self._held.pop(name, None)
+            return find_repository(txn, name) == opened.record
 
     def _open(self, name: str) -> _Held:
         namespace = self._namespaces.get(name)
@@ -206,10 +187,8 @@ class Served:
             self._held[name] = held
             if before is not None and namespace is not None:
                 self._retired.append((now, before.opened))
-            ended = [each for since, each in self._retired if now - since > LONGEST_VIEW]
-            self._retired = [each for each in self._retired if now - each[0] <= LONGEST_VIEW]
-        for each in ended:
-            each.lake.close()
+            while self._retired and now - self._retired[0][0] > LONGEST_VIEW:
+                self._retired.popleft()[1].lake.close()
         self._tell(opened)
         return held
 
@@ -231,12 +210,9 @@ class Served:
 
         All handles of a repository share one list of notices.
         """
-        while repository.notices:
-            try:
-                notice = repository.notices.pop(0)
-            except IndexError:  # another thread was faster
-                return
-            self._opening.notify(notice)
+        with suppress(IndexError):  # no more; another thread may have been faster
+            while True:
+                self._opening.notify(repository.notices.pop(0))
 
     @contextmanager
     def acting(self, name: str, *, client: Client, action: str) -> Iterator[Repository]:
@@ -267,28 +243,8 @@ class Served:
             NotFound: there is no such repository or ref.
             UsageError: the expression is malformed.
         """
-        repository = self.repository(name)
-        with repository.lake.kv.read() as txn:
-            resolved = self._resolved(name, repository, txn, ref)
-            tokens: tuple[StagingToken, ...] = ()
-            if resolved.staging and resolved.branch is not None and not self.committed:
-                tokens = resolved.branch.tokens
-            yield View(repository, txn, resolved.commit, tokens, ref)
-
-    def _resolved(
-        self, name: str, repository: Repository, txn: ReadTransaction, ref: str
-    ) -> Resolved:
-        """Resolve a ref expression; the result is cached until the local store changes."""
-        # Not cached: namespaces, which are reopened, and `{...}`, which may depend on the time.
-        if name in self._namespaces or "{" in ref:
-            return resolve_ref(repository, txn, ref)
-        key = repository.key, ref
-        known = self._known.get(key)
-        if known is not None and known[0] == txn.state:
-            return known[1]
-        resolved = resolve_ref(repository, txn, ref)
-        self._known.put(key, (txn.state, resolved), 1)
-        return resolved
+        with open_view(self.repository(name), ref) as view:
+            yield view._replace(tokens=()) if self.committed else view
 
     def writer(self, name: str, branch: str) -> BranchWriter:
         """Return the writer of a branch.

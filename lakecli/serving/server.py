@@ -7,7 +7,7 @@ uvicorn has no limits for slow clients, so a watchdog closes the connection of a
 - leaves the send buffer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
-and cuts off the rest. Nothing is lost: a change is durable before its response is sent.
+and cancels the rest. Nothing is lost: a change is durable before its response is sent.
 """
 
 import asyncio
@@ -15,10 +15,11 @@ import errno
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 from time import monotonic
+from types import FrameType
 from typing import Final, cast
 
 import uvicorn
@@ -50,7 +51,9 @@ IDLE_TIME: Final = 75
 """Seconds after which a connection without a request is closed."""
 
 _HIGHEST_PORT: Final = 65_535
-_TICK: Final = 1.0
+_TICKS: Final = 10
+"""The number of ticks of uvicorn's main loop per second."""
+
 _GRACE: Final = 0.3
 
 
@@ -84,13 +87,12 @@ def bind(host: str, port: int | None) -> socket.socket:
         UsageError: this machine does not have the address, or the port is in use.
         PermissionDenied: the port needs privileges.
     """
-    if port is not None and port > _HIGHEST_PORT:
-        raise UsageError(f"cannot listen on {host}: there is no port {port}")
     if port is None:
-        try:
+        with suppress(OSError):
             return _bind(host, PORT)
-        except OSError:
-            port = 0
+        port = 0
+    if port > _HIGHEST_PORT:
+        raise UsageError(f"cannot listen on {host}: there is no port {port}")
     try:
         return _bind(host, port)
     except PermissionError as error:
@@ -115,73 +117,59 @@ class WatchedConnection(HttpToolsProtocol):
     """A connection that is closed if its client is too slow or sends too large headers."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Record when the connection began; close it if there are more than `MOST_CONNECTIONS`."""
+        """Begin to wait for a request; close the connection beyond `MOST_CONNECTIONS`."""
         super().connection_made(transport)
-        self._now = self.loop.time
-        self._head_since: float | None = self._now()
-        self._head = 0
-        self._received = self._taken = 0
-        self._window: tuple[float, int] | None = None
-        self._blocked_since: float | None = None
+        self._is_in_head = True
+        self._head = self._requests = self._received = self._drained = 0
+        self._awaited, self._since = self._awaits(), self.loop.time()
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Count received bytes; close the connection if the headers exceed `MOST_HEAD`."""
         self._received += len(data)
-        if self._head_since is not None:
-            self._head += len(data)
+        self._head += len(data)
         super().data_received(data)
-        if self._head_since is not None and self._head > MOST_HEAD:
+        if self._is_in_head and self._head > MOST_HEAD:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Record when the headers of a request began to arrive."""
-        if self._head_since is None:
-            self._head_since, self._head = self._now(), 0
+        """Record that the headers of a request begin to arrive."""
+        if not self._is_in_head:
+            self._is_in_head, self._head = True, 0
+            self._requests += 1
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Record that the headers of a request are complete."""
-        self._head_since = None
+        self._is_in_head = False
         super().on_headers_complete()
 
-    def pause_writing(self) -> None:
-        """Record when the send buffer became full."""
-        self._blocked_since = self._now()
-        super().pause_writing()
-
     def resume_writing(self) -> None:
-        """Record that the send buffer has room again."""
-        self._blocked_since = None
+        """Record that the client has taken what filled the send buffer."""
+        self._drained += 1
         super().resume_writing()
 
     def check(self) -> None:
-        """Close the connection if its client is too slow."""
-        now = self._now()
-        if self._is_late(now) or self._sends_slowly(now) or self._takes_slowly(now):
+        """Close the connection if its client has kept the endpoint waiting for too long."""
+        now, awaited = self.loop.time(), self._awaits()
+        if awaited != self._awaited:
+            self._awaited, self._since = awaited, now
+        elif awaited and now - self._since > (HEAD_TIME if self._is_in_head else PATIENCE):
             self.transport.abort()
 
-    def _is_late(self, now: float) -> bool:
-        return self._head_since is not None and now - self._head_since > HEAD_TIME
-
-    def _sends_slowly(self, now: float) -> bool:
+    def _awaits(self) -> tuple[str, int] | None:
+        """Return what the client has to do, and how far it is; ``None`` if it is not its turn."""
+        if self._is_in_head:
+            return "send headers", self._requests
+        if self.flow.write_paused or self.transport.is_closing():
+            return "take the response", self._drained
         cycle: RequestResponseCycle | None = self.cycle
-        is_awaited = cycle is not None and not cycle.response_complete and cycle.more_body
-        if not is_awaited or self.cycle.waiting_for_100_continue or self.flow.read_paused:
-            self._window = None
-        elif self._window is None:
-            self._window = now, self._received
-        elif now - self._window[0] > PATIENCE:
-            if self._received - self._window[1] < LEAST:
-                return True
-            self._window = now, self._received
-        return False
-
-    def _takes_slowly(self, now: float) -> bool:
-        if self._blocked_since is None and self.transport.is_closing():
-            self._blocked_since = now  # the rest of the buffer must still be sent
-        return self._blocked_since is not None and now - self._blocked_since > PATIENCE
+        if cycle is None or cycle.response_complete or not cycle.more_body:
+            return None
+        if cycle.waiting_for_100_continue or self.flow.read_paused:
+            return None
+        return "send the body", self._received // LEAST
 
 
 class Endpoint(uvicorn.Server):
@@ -233,7 +221,7 @@ class Endpoint(uvicorn.Server):
             ) from error
         self._context = context
         self._bound = bound
-        self._told = started
+        self._started = started
 
     def run_until_stopped(self) -> bool:
         """Handle requests until `stop` or an interrupt; return whether all threads have ended."""
@@ -251,28 +239,17 @@ class Endpoint(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept connections, and to watch them."""
+        """Begin to accept connections."""
         await super().startup(sockets)
-        self._told()
-        self._watching = asyncio.create_task(self._watch())
+        self._started()
 
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK)
+    async def on_tick(self, counter: int) -> bool:
+        """Check the connections once per second; return whether to stop."""
+        if not counter % _TICKS:
             for each in list(self.server_state.connections):
                 cast("WatchedConnection", each).check()
+        return await super().on_tick(counter)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting connections, and close the open ones after a short grace period."""
-        self._watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await super().shutdown(sockets)
-        for each in list(self.server_state.connections):
-            cast("WatchedConnection", each).transport.abort()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Let SIGINT and SIGTERM stop the endpoint, without a `KeyboardInterrupt` afterwards."""
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()  # otherwise, uvicorn would raise them again
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Stop at SIGINT or SIGTERM; uvicorn itself would raise the signal again at the end."""
+        self.stop()

@@ -1,26 +1,24 @@
 """Writes to branches; concurrent writes share one transaction.
 
-A write has two steps. `BranchWriter.deposit` stores data in the namespace; nothing refers to it
-yet. `BranchWriter.apply` stages changes; each is computed from the present entry of its path. So a
-condition is checked in the transaction that makes the change, even if other processes write to the
-branch. If several threads are in `apply`, one of them makes the changes of all: their deposits are
-made durable together, and the changes of each client are staged in one transaction.
+A write has two steps. `BranchWriter.deposit` stores data in the namespace and makes it durable;
+nothing refers to it yet. `BranchWriter.apply` stages changes; each is computed from the present
+entry of its path. So a condition is checked in the transaction that makes the change, even if other
+processes write to the branch. If several threads are in `apply`, one of them makes the changes of
+all: the objects of each client are claimed together, so that garbage collection keeps them, and its
+changes are staged in one transaction.
 
 The operation log has one operation for all requests that a client sends without a pause of `PAUSE`
 seconds, as long as nothing else is logged in between.
 
 Objects are named by their digest, which is known only when all data has arrived. So the data of a
-larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it. The
-bucket joins an upload in parts under a key for incoming objects, and then copies it to its final
-key (`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
-unfinished uploads.
+larger object goes to a temporary file first. A directory keeps this file, a bucket is sent it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
 
@@ -29,16 +27,16 @@ from blake3 import blake3
 from lakecli.base.ids import DataDigest
 from lakecli.base.layout import data_key
 from lakecli.base.uri import check_path
-from lakecli.errors import LakeError, Unreachable
+from lakecli.errors import LakeError
 from lakecli.repository.contract import Repository
 from lakecli.repository.guard import claim_values, uploaded_changes
 from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
-from lakecli.repository.transfer.ingest import Ingest
+from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import put_content, size_of
+from lakecli.stores.contract import put_content
 from lakecli.stores.streams import PieceReader
 
 PAUSE: Final = 10.0
@@ -65,80 +63,19 @@ class Client(NamedTuple):
 
 
 class Deposited(NamedTuple):
-    """An object that was stored in the namespace, and to which no entry refers yet.
+    """An object that is durable in the namespace, and to which no entry refers yet.
 
     Attributes:
         address: the physical address for its entry.
         digest: the BLAKE3 digest in 64 hex digits, which becomes the checksum of its entry.
         size: the size in bytes.
-        intake: the intake that stored the object, and must make it durable.
         is_new: whether the namespace is known not to have had this object before.
     """
 
     address: str
     digest: str
     size: int
-    intake: "Intake"
     is_new: bool = False
-
-
-class Intake:
-    """Stores objects in a namespace, and makes them durable. Safe to share between threads.
-
-    Each small object is made durable as it is stored. This costs little: threads that sync files of
-    one directory concurrently wait hardly longer than one thread.
-
-    Attributes:
-        is_broken: whether `settle` has failed; objects that this intake stored may be lost.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self.is_broken = False
-        self._repository = repository
-        self._ingest = Ingest(repository.store, repository.guard)
-        clear_temporaries(repository.store)
-
-    def take(self, source: Iterable[bytes] | bytes) -> Deposited:
-        """Store an object in the namespace; only `settle` guarantees that it is durable."""
-        if not isinstance(source, bytes):
-            done = self._ingest.stream(cast("BinaryIO", PieceReader(iter(source))))
-            return Deposited(data_key(done.digest), done.digest, done.size, self)
-        digest = DataDigest(blake3(source).hexdigest())
-        address = data_key(digest)
-        is_new = put_content(self._repository.store, address, source)
-        return Deposited(address, digest, len(source), self, is_new=is_new)
-
-    def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Copy an object from an incoming key to the key of its digest; delete the incoming key.
-
-        If the key of the digest already has an object of this size, nothing is copied.
-        """
-        store = self._repository.store
-        address = data_key(digest)
-        claimed = self._repository.guard.claim([address])  # so that it is not collected as garbage
-        found = size_of(store, address) if claimed is None else claimed.get(address)
-        if found != size:
-            store.copy(key, address)
-        with suppress(LakeError):  # garbage collection deletes it later
-            store.delete([key])
-        return Deposited(address, digest, size, self)
-
-    def settle(self, deposited: Collection[Deposited]) -> None:
-        """Make objects durable, and claim them so that garbage collection keeps them.
-
-        Raises:
-            LakeError: the objects may be lost, so clients must send them again.
-        """
-        if self.is_broken:
-            raise Unreachable("the object may not have become durable", hint="send it again")
-        try:
-            self._ingest.flush()
-        except BaseException:
-            self.is_broken = True
-            raise
-        written = {each.address for each in deposited if each.is_new}
-        found = {each.address for each in deposited} - written
-        self._repository.guard.settle(found=found, written=written)
 
 
 class PathChange(NamedTuple):
@@ -172,17 +109,6 @@ class _Request:
     outcomes: Future[list[Outcome]] = field(default_factory=Future)
 
 
-@contextmanager
-def _passed_to(requests: Sequence[_Request]) -> Iterator[None]:
-    """Pass an error to the threads of requests instead of raising it."""
-    try:
-        yield
-    except BaseException as error:  # noqa: BLE001 - each thread raises it
-        for request in requests:
-            if not request.outcomes.done():
-                request.outcomes.set_exception(error)
-
-
 class BranchWriter:
     """Writes to one branch. Safe to share between threads.
 
@@ -201,36 +127,39 @@ class BranchWriter:
         self._elapsed = elapsed
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
-        self._intake: Intake | None = None
         self._leading = Lock()
         self._operations: dict[Client, tuple[Stager, float]] = {}
         """Of each client, the operation that its next request may continue, and its last time."""
+        clear_temporaries(self._repository.store)
 
-    def deposit(self, source: Iterable[bytes] | bytes) -> Deposited:
-        """Store the data of an object in the namespace; only `apply` guarantees that it is durable.
+    def deposit(self, source: Iterable[bytes]) -> Deposited:
+        """Store the data of an object in the namespace.
+
+        A small object is in memory first. Threads that store small objects at the same time hardly
+        wait longer than one thread, although each syncs its file.
 
         Args:
-            source: the data, or an iterable of pieces. If the iterable raises, nothing is stored.
+            source: the pieces of the data. If the iterable raises, nothing is stored.
 
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        return self._present_intake().take(source)
-
-    def take_over(self, key: str, digest: str, size: int) -> Deposited:
-        """Move an object at an incoming key, such as a finished upload, to the key of its digest.
-
-        Args:
-            key: the incoming key, made by `lakecli.base.layout.incoming_key`; it is deleted.
-            digest: the BLAKE3 digest of the object, computed by the caller.
-        """
-        return self._present_intake().take_over(key, digest, size)
-
-    def _present_intake(self) -> Intake:
-        with self._lock:
-            if self._intake is None or self._intake.is_broken:
-                self._intake = Intake(self._repository)
-            return self._intake
+        store, pieces = self._repository.store, iter(source)
+        first: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            first.append(piece)
+            size += len(piece)
+            if size > SMALL:
+                ingest = Ingest(store, self._repository.guard)
+                whole = PieceReader(chain(first, pieces))
+                done = ingest.stream(cast("BinaryIO", whole))
+                ingest.flush()
+                return Deposited(data_key(done.digest), done.digest, done.size)
+        data = b"".join(first)
+        digest = DataDigest(blake3(data).hexdigest())
+        address = data_key(digest)
+        return Deposited(address, digest, size, put_content(store, address, data))
 
     def apply(self, changes: Sequence[PathChange], *, client: Client, action: str) -> list[Outcome]:
         """Make changes in order in one transaction, and return the outcome of each.
@@ -261,22 +190,24 @@ class BranchWriter:
 
     def _make(self, requests: Sequence[_Request]) -> None:
         """Make the changes of requests; afterwards each has its outcomes or an error."""
-        by_intake: dict[Intake, list[tuple[_Request, Deposited]]] = {}
-        for request in requests:
-            for each in filter(None, (change.deposited for change in request.changes)):
-                by_intake.setdefault(each.intake, []).append((request, each))
-        for intake, found in by_intake.items():
-            with _passed_to([request for request, _ in found]):
-                intake.settle([each for _, each in found])
         by_client: dict[Client, list[_Request]] = {}
         for request in requests:
-            if not request.outcomes.done():
-                by_client.setdefault(request.client, []).append(request)
+            by_client.setdefault(request.client, []).append(request)
         for client, own in by_client.items():
-            with _passed_to(own):
+            try:
                 self._stage(client, own)
+            except BaseException as error:  # noqa: BLE001 - each thread raises it
+                for request in own:
+                    if not request.outcomes.done():
+                        request.outcomes.set_exception(error)
 
     def _stage(self, client: Client, requests: Sequence[_Request]) -> None:
+        changes = chain.from_iterable(request.changes for request in requests)
+        deposited = [each.deposited for each in changes if each.deposited is not None]
+        if deposited:
+            written = {each.address for each in deposited if each.is_new}
+            found = {each.address for each in deposited} - written
+            self._repository.guard.settle(found=found, written=written)
         now = self._elapsed()
         stager, last = self._operations.pop(client, (None, 0.0))
         if stager is None or now - last >= PAUSE:

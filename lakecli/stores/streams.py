@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Seekable(RawIOBase):
-    """A seekable stream of known size; subclasses read from `_position` and advance it.
+    """A seekable stream of known size; subclasses implement `read_at`, or `read` for one pass.
 
     Args:
         size: size of the stream in bytes.
@@ -49,6 +49,19 @@ class Seekable(RawIOBase):
         base = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}[whence]
         self._position = max(0, base + offset)
         return self._position
+
+    def read_at(self, start: int, length: int) -> bytes:
+        """Return up to `length` bytes from a position inside the stream."""
+        raise NotImplementedError
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Read into `buffer`."""
+        target = memoryview(buffer).cast("B")
+        length = min(len(target), self._size - self._position)
+        data = self.read_at(self._position, length) if length > 0 else b""
+        target[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
 
 Part = TypeVar("Part")

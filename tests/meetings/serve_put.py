@@ -32,7 +32,7 @@ def serve_put(
     """Write one object as the S3 surface of an endpoint does."""
     repository = context.synced_repository(path)
     writer = BranchWriter(lambda _: repository, ref_of(path), elapsed=lambda: 0.0)
-    found = writer.deposit(Path(file).read_bytes())
+    found = writer.deposit([Path(file).read_bytes()])
     at = repository.lake.runtime.now()
     value = encode_entry(Entry(found.address, found.size, found.digest, at, "text/plain"))
     change = PathChange(path.path or b"", lambda _: value, found)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakecli.base.model import ChangeType
-from lakecli.errors import AlreadyExists, DirtyBranch, NotFound, NothingToDo, Refused, UsageError
+from lakecli.errors import AlreadyExists, NotFound, NothingToDo, Refused, UsageError
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.diff import diff_refs, diff_uncommitted
@@ -127,19 +127,6 @@ def test_reset_discards_changes_sealed_by_an_interrupted_commit(tmp_path: Path) 
         armed.clear()
         with pytest.raises(NothingToDo):
             commit(repository, "main", message="m", committer="me")
-
-
-def test_a_reset_of_a_clean_branch_keeps_what_is_staged_meanwhile(tmp_path: Path) -> None:
-    def stage_one(step: str) -> None:
-        if step == "reset":
-            stage(repository, "main", {b"a": b"2"})
-
-    with open_lake(tmp_path, on_step=stage_one) as lake:
-        repository = make_repository(lake, tmp_path)
-        put(repository, "main", {b"a": b"1"})
-        with pytest.raises(DirtyBranch, match="an uncommitted change"):
-            branch.reset(repository, "main", to="main~1", only_clean=True)
-        assert read(repository, "main") == checksums({b"a": b"2"})
 
 
 def test_two_refs_are_compared_both_ways(repository: Repository) -> None:

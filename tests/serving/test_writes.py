@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from copy import copy
+from errno import EIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from lakecli.base.layout import INCOMING, data_key, incoming_key
+from lakecli.base.layout import INCOMING
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import LakeError, LostRace, NotFound, Unreachable, UsageError
@@ -23,6 +25,8 @@ from lakecli.repository.undo.log import iter_log
 from lakecli.serving import writes
 from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
+from lakecli.stores.local import files as local_files
+from lakecli.stores.local.files import SyncError
 from tests.support import lakes
 from tests.support.memory_store import MemoryStore
 
@@ -83,7 +87,7 @@ def put(
     *,
     if_absent: bool = False,
 ) -> bytes | LakeError | None:
-    deposited = writer.deposit(data)
+    deposited = writer.deposit([data])
 
     def decide(present: bytes | None) -> bytes:
         if if_absent and present is not None:
@@ -128,7 +132,7 @@ def test_objects_of_every_size_come_whole_or_in_pieces(
     data = bytes(range(251)) * (size // 251 + 1)
     data = data[:size]
     pieces = (data[at : at + 100_000] for at in range(0, size, 100_000))
-    deposited = writer.deposit(data if is_whole else pieces)
+    deposited = writer.deposit([data] if is_whole else pieces)
     assert deposited.size == size
     (outcome,) = writer.apply(
         [PathChange(b"x", lambda _: entry_of(deposited, repository), deposited)],
@@ -168,24 +172,9 @@ def test_an_object_that_breaks_off_leaves_nothing(
     assert paths(repository) == [b"a"]
 
 
-def test_a_finished_upload_is_taken_over(writer: BranchWriter, repository: Repository) -> None:
-    from blake3 import blake3
-
-    from lakecli.stores.contract import ANY
-
-    key, data = incoming_key("0" * 32), b"joined parts"
-    for _ in range(2):  # the second time the object is there already
-        repository.store.put(key, data, ANY)
-        digest = blake3(data).hexdigest()
-        deposited = writer.take_over(key, digest, len(data))
-        assert deposited.address == data_key(digest)
-        assert repository.store.get(deposited.address) == data
-        assert list(repository.store.list(INCOMING)) == []
-
-
 def test_a_condition_that_fails_fails_alone(writer: BranchWriter, repository: Repository) -> None:
     put(writer, repository, b"b", b"old")
-    new = writer.deposit(b"new")
+    new = writer.deposit([b"new"])
 
     def refuse(_: bytes | None) -> bytes:
         raise LostRace("not this one")
@@ -210,7 +199,7 @@ def test_a_condition_that_fails_fails_alone(writer: BranchWriter, repository: Re
 
 def test_changes_of_one_path_see_each_other(writer: BranchWriter, repository: Repository) -> None:
     seen: list[bytes | None] = []
-    data = writer.deposit(b"1")
+    data = writer.deposit([b"1"])
     value = entry_of(data, repository)
 
     def note(answer: bytes | None) -> Callable[[bytes | None], bytes | None]:
@@ -344,31 +333,16 @@ def test_few_clients_are_remembered(
     assert [client.name for client in writer._operations] == ["c3", "c4"]
 
 
-def test_an_object_that_may_be_lost_is_not_staged(
-    writer: BranchWriter, repository: Repository, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [1, 2 << 20])
+def test_an_object_that_may_be_lost_is_not_deposited(
+    writer: BranchWriter, repository: Repository, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """Also not by a request that deposited before the failure, and applies after it."""
-    first, second = writer.deposit(b"x" * (2 << 20)), writer.deposit(b"y" * (2 << 20))
-
-    def fail(*_: object) -> None:
-        raise Unreachable("the disk is full")
-
-    monkeypatch.setattr(first.intake._ingest, "flush", fail)
-
-    def apply(deposited: Deposited) -> None:
-        writer.apply(
-            [PathChange(b"a", lambda _: entry_of(deposited, repository), deposited)],
-            client=AWS,
-            action="PutObject",
-        )
-
-    with pytest.raises(Unreachable, match="full"):
-        apply(first)
-    monkeypatch.undo()
-    with pytest.raises(Unreachable, match="may not have become durable"):
-        apply(second)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_files, "sync_file", Mock(side_effect=SyncError(EIO, "lost")))
+        with pytest.raises(Unreachable, match="lost"):
+            put(writer, repository, b"a", b"x" * size)
     assert paths(repository) == []
-    put(writer, repository, b"a", b"x" * (2 << 20))
+    put(writer, repository, b"a", b"x" * size)
     assert paths(repository) == [b"a"]
 
 

@@ -103,16 +103,21 @@ def serve(
     fixed = _keys(context, access_key)
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("a certificate needs its key: --tls-cert and --tls-key")
+    served = _served(context, repositories, read_only=read_only, committed=committed)
+    names = served.names()
+
+    def show(url: str, access_key: str, secret: str, page: str = "") -> None:
+        to = EndpointAddress(url, access_key, secret, bucket=names[0] if names else "")
+        shown = ServedJson(page=page, repositories=names, read_only=read_only)
+        _print(context, to, shown, print_)
+
     if print_ is not None and fixed is not None:
         if port == 0:
             raise UsageError(
                 "--print cannot know which port --port 0 will choose",
                 hint="give the port of the endpoint: --port NUMBER",
             )
-        url = url_of(host, port or 8000, secure=tls_cert is not None)
-        connection = EndpointAddress(url, *fixed, bucket=_first(context, repositories))
-        nothing = ServedJson(page="", repositories=[], read_only=read_only)
-        _print(context, connection, nothing, print_)
+        show(url_of(host, port or 8000, secure=tls_cert is not None), *fixed)
         return
     try:
         from lakecli.serving import server
@@ -128,19 +133,16 @@ def serve(
             f"other machines could read the keys on their way to {host}",
             hint="give a certificate and its key: --tls-cert FILE --tls-key FILE",
         )
-    served = _served(context, repositories, read_only=read_only, committed=committed)
+    list(served.records())  # opens what is read without a clone, and raises if it is not there
     key, secret = fixed or new_key_pair()
     access = EndpointAccess(access_key or key, secret)
     bound = server.bind(host, port)
     url = url_of(host, bound.getsockname()[1], secure=tls_cert is not None)
     page = f"{url}/?token={access.new_link_token()}"
     options = Options(url, server.names_of(host), redirect=redirect)
-    names = served.names()
 
     def started() -> None:
-        to = EndpointAddress(url, access.access_key, secret, bucket=names[0] if names else "")
-        shown = ServedJson(page=page, repositories=names, read_only=read_only)
-        _print(context, to, shown, print_)
+        show(url, access.access_key, secret, page)
         if open_:
             import webbrowser
 
@@ -172,14 +174,6 @@ def _keys(context: Context, access_key: str) -> tuple[str, str] | None:
     if access_key:
         find_key(SERVE_ACCESS_KEY).parse(access_key)
     return pair and (access_key or pair[0], pair[1])
-
-
-def _first(context: Context, repositories: Sequence[LakeUri]) -> str:
-    """Return the name of a repository for examples; ``""`` if there is none."""
-    if repositories:
-        return _bucket_of(repositories[0])
-    record = next(context.lake().repositories(), None)
-    return "" if record is None else record.name
 
 
 def _print(
@@ -225,7 +219,7 @@ def _served(
     """Return the repositories to serve.
 
     Raises:
-        NotFound: a repository is not on this machine, or a namespace has no repository.
+        NotFound: a repository is not on this machine.
         UsageError: two repositories would have the same bucket name.
     """
     from lakecli.opening import catch_up
@@ -260,10 +254,7 @@ def _served(
     namespaces = {name: uri.namespace for name, uri in buckets.items() if uri.namespace is not None}
     names = buckets.keys() - namespaces if repositories else None
     how = {"read_only": read_only, "committed": committed}
-    served = Served(lake, opening, names=names, namespaces=namespaces, **how)
-    for name in namespaces:
-        served.repository(name)
-    return served
+    return Served(lake, opening, names=names, namespaces=namespaces, **how)
 
 
 def _notices(context: Context) -> Callable[[Notice], None]:
@@ -282,9 +273,8 @@ def _notices(context: Context) -> Callable[[Notice], None]:
 
 def _report(context: Context, error: BaseException) -> None:
     """Show an error that no response describes; the endpoint goes on."""
-    if isinstance(error, LakeError):
-        context.out.warn(error.message, error.hint)
-        return
-    context.out.warn(f"internal error: {type(error).__name__}: {error}")
+    known = isinstance(error, LakeError)
+    message = str(error) if known else f"internal error: {type(error).__name__}: {error}"
+    context.out.warn(message, getattr(error, "hint", None))
     if context.verbose:
         context.out.traceback(error)

@@ -21,6 +21,7 @@ from lakecli.repository.contract import Repository
 from lakecli.repository.readable import Refs
 
 if TYPE_CHECKING:
+    from lakecli.committed.scan import ListedObject, ListedPrefix
     from lakecli.refs.resolve import Resolved
 
 _NEIGHBOURS = 1_000
@@ -121,6 +122,17 @@ class View(NamedTuple):
         from lakecli.staging.area import overlay
 
         return overlay(self.staged(prefix=prefix, start=start), committed)
+
+    def list_paths(
+        self, *, prefix: bytes = b"", delimiter: bytes = b"", after: bytes = b""
+    ) -> Iterator["ListedObject | ListedPrefix"]:
+        """Yield paths and common prefixes in order; see `lakecli.committed.scan.list_prefix`."""
+        from lakecli.committed.scan import list_prefix
+
+        def scan_from(start: bytes) -> Iterator[tuple[bytes, bytes]]:
+            return self.scan(prefix=prefix, start=start)
+
+        return list_prefix(scan_from, prefix=prefix, delimiter=delimiter, after=after)
 
     def is_clean(self) -> bool:
         """Return whether nothing is staged on top of the commit."""

@@ -45,7 +45,7 @@ BLOCKS_SIZE: Final = 8 << 20
 """The memory, in bytes, for decoded blocks of the committed tree while staging is compared."""
 
 
-def uncommitted(view: View, *, prefix: bytes = b"", start: bytes = b"") -> Iterator[Difference]:
+def uncommitted(view: View, start: bytes = b"", *, prefix: bytes = b"") -> Iterator[Difference]:
     """Yield the differences of a branch's staging area from its commit, in path order.
 
     A path staged with its committed content is not a difference. The staged deletion of a path that

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from email.message import Message
 from email.parser import BytesHeaderParser
@@ -18,7 +18,7 @@ from lakecli.base.ids import MalformedId
 from lakecli.base.layout import INCOMING, incoming_key
 from lakecli.base.model import CLIENT_METADATA_PREFIX, MAX_PATH_SIZE, Entry
 from lakecli.base.validation import MAX_COUNT, Invalid, list_of, optional, text, whole
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import IntegrityError, LakeError
 from lakecli.repository import cp
@@ -33,7 +33,7 @@ from lakecli.serving.api.requests import ApiCall, ApiOperation, JsonFields, as_j
 from lakecli.serving.reading import has_tag, http_date, part_of
 from lakecli.serving.responses import object_response
 from lakecli.serving.statuses import PreconditionFailed
-from lakecli.serving.writes import PathChange
+from lakecli.serving.writes import Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.presigned_urls import PresignRequest
 from lakecli.stores.uri import as_url, is_local
@@ -52,6 +52,8 @@ _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
 }
 
 
@@ -65,20 +67,18 @@ def _is_presigned(call: ApiCall) -> bool:
 
 
 def _object_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
-    """Return lakeFS's ``ObjectStats``."""
+    """Return lakeFS's ``ObjectStats``.
+
+    The query may request a presigned URL as the physical address, and leave out user metadata.
+    """
     place = "" if is_external(entry) else _place(call.repository)
     same = ("checksum", "content_type", "metadata")
-    return {
+    record: dict[str, Any] = {
         "path": requests.shown_text(path),
         "path_type": "object",
         "physical_address": place + entry.physical_address,
         **as_json(entry, *same, size_bytes="size", mtime="modified_at"),
     }
-
-
-def _asked_json(call: ApiCall, path: bytes, entry: Entry) -> dict[str, Any]:
-    """Return ``ObjectStats``; the query may add a presigned URL and leave out user metadata."""
-    record = _object_json(call, path, entry)
     if _is_presigned(call):
         signed = presign_entry(call.repository, entry, path, expires_in=_PRESIGNED_FOR)
         record["physical_address"] = signed.url
@@ -127,20 +127,18 @@ def _etag(entry: Entry) -> str:
 
 def stat_object(call: ApiCall) -> Mapping[str, Any]:
     """Return the ``ObjectStats`` of an object."""
-    return _asked_json(call, call.path(), _entry(call))
+    return _object_json(call, call.path(), _entry(call))
 
 
 def list_objects(call: ApiCall) -> Mapping[str, Any]:
     """List objects, or the common prefixes of their paths."""
-    prefix = call.raw("prefix")
     with call.context.served.view(call["repository"], call["ref"]) as view:
-        listing = partial(list_prefix, lambda start: view.scan(prefix=prefix, start=start))
-        return requests.page_of_paths(call, listing, partial(_listed_json, call))
+        return requests.page_of_paths(call, view.list_paths, partial(_listed_json, call))
 
 
 def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
     if isinstance(found, ListedObject):
-        return _asked_json(call, found.path, decode_entry(found.value))
+        return _object_json(call, found.path, decode_entry(found.value))
     empty = {"path_type": "common_prefix", "physical_address": "", "checksum": "", "mtime": 0}
     return {"path": requests.shown_text(found.path), **empty}
 
@@ -148,15 +146,17 @@ def _listed_json(call: ApiCall, found: ListedObject | ListedPrefix) -> Mapping[s
 # Writing -------------------------------------------------------------------------------------
 
 
-def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]:
-    """Return a function that returns the encoded entry if the headers' conditions are met.
+def _stage(call: ApiCall, path: bytes, entry: Entry, *deposited: Deposited) -> Mapping[str, Any]:
+    """Stage an entry if the conditions in the headers are met; return its ``ObjectStats``.
 
-    The returned function gets the present value of the path, or ``None``. It raises
-    `PreconditionFailed` if a condition is not met.
+    Args:
+        deposited: the stored data that the entry refers to.
+
+    Raises:
+        PreconditionFailed: a condition is not met.
     """
-    headers = call.request.headers
+    headers, value = call.request.headers, encode_entry(entry)
     none_match, match = headers.get("if-none-match", ""), headers.get("if-match")
-    value = encode_entry(entry)
 
     def decide(present: bytes | None) -> bytes:
         etag = None if present is None else _etag(decode_entry(present))
@@ -166,7 +166,9 @@ def _conditional(call: ApiCall, entry: Entry) -> Callable[[bytes | None], bytes]
             raise PreconditionFailed("the object at the path is another one")
         return value
 
-    return decide
+    change = PathChange(path, decide, *deposited)
+    call.writer.apply_one(change, client=call.client, action=call.action)
+    return _object_json(call, path, entry)
 
 
 def upload_object(call: ApiCall) -> Mapping[str, Any]:
@@ -184,7 +186,7 @@ def upload_object(call: ApiCall) -> Mapping[str, Any]:
     at = call.repository.lake.runtime.now()
     content_type = sent_type or content_type_of(path)
     entry = Entry(deposited.address, deposited.size, deposited.digest, at, content_type, own)
-    return _object_json(call, path, call.apply(path, _conditional(call, entry), deposited))
+    return _stage(call, path, entry, deposited)
 
 
 def delete_objects(call: ApiCall) -> Mapping[str, Any]:
@@ -362,9 +364,9 @@ def link_physical_address(call: ApiCall) -> Mapping[str, Any]:
         raise Invalid("not a staging address of this repository") from None
     except IntegrityError as error:
         raise Invalid(error.message) from error
-    staged = call.apply(path, _conditional(call, entry))
+    staged = _stage(call, path, entry)
     incoming.clear(repository, found, version)
-    return _object_json(call, path, staged)
+    return staged
 
 
 _SET: Final = JsonFields(set=requests.metadata)

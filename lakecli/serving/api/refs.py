@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import HTMLResponse, Response
 
-from lakecli.base.model import Branch, ChangeType, Commit, Difference, MergeStrategy, Tag
+from lakecli.base.model import Branch, Commit, Difference, MergeStrategy, Tag
 from lakecli.base.validation import MAX_COUNT, choice, optional, or_empty, whole
 from lakecli.committed.decisions import Decisions
 from lakecli.committed.scan import ListedPrefix
@@ -89,11 +89,6 @@ def reset_branch(call: ApiCall) -> None:
         reset(call.repository, call["branch"], path)
 
 
-def hard_reset_branch(call: ApiCall) -> None:
-    """Move a branch to a commit; refuse if the branch has uncommitted changes."""
-    branch.reset(call.repository, call["branch"], to=call.text("ref"), only_clean=True)
-
-
 _OVERRIDES: Final = JsonFields(message=requests.no_text, metadata=_METADATA)
 _PICK: Final = JsonFields(
     ref=requests.name_text,
@@ -164,11 +159,8 @@ def diff_branch(call: ApiCall) -> Mapping[str, Any]:
     """List the uncommitted changes of a branch."""
     check_branch(call.repository, call["branch"])
     with open_view(call.repository, call["branch"]) as view:
-        listing = partial(
-            diff.list_changes,
-            lambda start: uncommitted(view, prefix=call.raw("prefix"), start=start),
-        )
-        return requests.page_of_paths(call, listing, _difference_json)
+        changes = partial(uncommitted, view, prefix=call.raw("prefix"))
+        return requests.page_of_paths(call, partial(diff.list_changes, changes), _difference_json)
 
 
 def diff_of_refs(call: ApiCall) -> Mapping[str, Any]:
@@ -196,19 +188,16 @@ def _difference_json(
     Args:
         has_right: whether to describe the object on the right side, too.
     """
-    path = requests.shown_text(change.path)
+    record: dict[str, Any] = {"path": requests.shown_text(change.path)}
     if isinstance(change, ListedPrefix):
-        kind = {"type": "prefix_changed", "path_type": "common_prefix"}
-        return {**kind, "path": path, "size_bytes": 0}
-    value = change.left if change.type is ChangeType.REMOVED else change.right or change.left
+        return record | {"type": "prefix_changed", "path_type": "common_prefix", "size_bytes": 0}
+    value = change.right or change.left
     assert value is not None
-    entry = decode_entry(value)
-    size = entry.size
-    record = {"type": change.type, "path": path, "path_type": "object", "size_bytes": size}
-    if not has_right or change.right is None:
-        return record
-    right = as_json(entry, "checksum", "content_type", "metadata", mtime="modified_at")
-    return {**record, "right": right}
+    entry, same = decode_entry(value), ("checksum", "content_type", "metadata")
+    record |= {"type": change.type, "path_type": "object", "size_bytes": entry.size}
+    if has_right and change.right is not None:
+        record["right"] = as_json(entry, *same, mtime="modified_at")
+    return record
 
 
 # Merges --------------------------------------------------------------------------------------
@@ -281,7 +270,6 @@ OPERATIONS: Final = requests.on_repository(
     ApiOperation("getBranch", "GET", "/branches/{branch}", get_branch),
     ApiOperation("deleteBranch", "DELETE", "/branches/{branch}", delete_branch, 204),
     ApiOperation("resetBranch", "PUT", "/branches/{branch}", reset_branch, 204, _RESET),
-    ApiOperation("hardResetBranch", "PUT", "/branches/{branch}/hard_reset", hard_reset_branch, 204),
     ApiOperation("revertBranch", "POST", "/branches/{branch}/revert", revert_branch, 204, _PICK),
     ApiOperation(
         "cherryPick", "POST", "/branches/{branch}/cherry-pick", cherry_pick_on, 201, _PICK

@@ -7,9 +7,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from lakecli.base.model import RepositoryRecord, is_repository_name
-from lakecli.base.validation import list_of, optional, or_empty, text_that
+from lakecli.base.validation import list_of, text_that
 from lakecli.errors import PermissionDenied, Unsupported
-from lakecli.refs.names import is_branch_name
 from lakecli.remote.policy import read_policy
 from lakecli.repository import branch_protect, repo
 from lakecli.repository.handle.lake import Lake
@@ -41,10 +40,10 @@ def list_repositories(call: ApiCall) -> Mapping[str, Any]:
 _CREATION: Final = JsonFields(
     name=text_that(is_repository_name, "the name of a repository"),
     storage_namespace=name_text,
-    default_branch=optional(or_empty(text_that(is_branch_name, "the name of a branch")), ""),
+    default_branch=requests.no_text,
     sample_data=requests.flag,
     read_only=requests.flag,
-    storage_id=optional(or_empty(name_text), ""),
+    storage_id=requests.no_text,
 )
 
 
@@ -71,7 +70,6 @@ def get_repository(call: ApiCall) -> Mapping[str, Any]:
 def delete_repository(call: ApiCall) -> None:
     """Delete a repository on this machine; the objects in its namespace stay."""
     repo.delete(call.repository.lake, call["repository"])
-    call.context.served.forget(call["repository"])
 
 
 def _etag(patterns: list[str]) -> str:

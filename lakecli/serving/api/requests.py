@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,17 +25,16 @@ from starlette.responses import Response
 
 from lakecli import errors
 from lakecli.base.layout import MAX_METADATA_SIZE
-from lakecli.base.model import MAX_PATH_SIZE, Difference, Entry
+from lakecli.base.model import MAX_PATH_SIZE, Difference
 from lakecli.base.parsing import Unparsable, parse_json
 from lakecli.base.uri import check_path
 from lakecli.base.validation import Field, Invalid, Record, boolean, moment, optional, text, whole
 from lakecli.committed.scan import ListedObject, ListedPrefix
-from lakecli.committed.values import decode_entry
 from lakecli.repository.contract import Repository
 from lakecli.serving.context import ServingContext
 from lakecli.serving.reading import query_of
 from lakecli.serving.statuses import status_of
-from lakecli.serving.writes import BranchWriter, Client, Deposited, PathChange
+from lakecli.serving.writes import BranchWriter, Client
 
 T = TypeVar("T")
 Listed: TypeAlias = ListedObject | ListedPrefix | Difference
@@ -49,7 +49,7 @@ _LARGEST_QUERY: Final = 256
 """The maximum number of parameters in a query."""
 
 _UNDECODABLE: Final = "\0"
-"""Prefix of a page offset whose path is not UTF-8; the bytes of the path follow in hex."""
+"""Prefix of a page offset whose path is not UTF-8; the path follows, percent-encoded."""
 
 READING: Final = frozenset({"GET", "HEAD"})
 NO_CONTENT: Final = 204
@@ -184,21 +184,6 @@ class ApiCall:
         """The writer of the branch named in the path."""
         return self.context.served.writer(self["repository"], self["branch"])
 
-    def apply(
-        self, path: bytes, decide: Callable[[bytes | None], bytes], *deposited: Deposited
-    ) -> Entry:
-        """Change one path of the branch, and return its new entry.
-
-        Args:
-            path: the path to change.
-            decide: returns the new value of the path from the present one.
-            deposited: the stored data that the new entry refers to.
-        """
-        change = PathChange(path, decide, *deposited)
-        value = self.writer.apply_one(change, client=self.client, action=self.action)
-        assert value is not None
-        return decode_entry(value)
-
     def document(self) -> Any:  # noqa: ANN401 - whatever JSON can be
         """Return the parsed JSON of the body; an empty body counts as ``{}``."""
         assert isinstance(self.body, bytes)
@@ -251,17 +236,6 @@ class ApiCall:
         if not re.fullmatch(r"-?\d{1,9}", value, re.ASCII):
             raise Invalid(f"amount: not a number: {value[:20]!r}")
         return min(int(value), LARGEST_PAGE) if int(value) > 0 else _DEFAULT_PAGE
-
-    @property
-    def after(self) -> bytes:
-        """The path after which the page of paths begins; ``b""`` for the first page."""
-        after = self.text("after")
-        if not after.startswith(_UNDECODABLE):
-            return os.fsencode(after)
-        try:
-            return bytes.fromhex(after[1:])
-        except ValueError:
-            raise Invalid("after: not an offset") from None
 
 
 # Responses -----------------------------------------------------------------------------------
@@ -325,10 +299,12 @@ def page_of_paths(
     """Return a page of paths, or of their common prefixes.
 
     Args:
-        listing: `list_prefix` or `list_changes`, with the first argument already bound.
+        listing: lists paths, like `View.list_paths`.
         record: returns the JSON of a result.
     """
-    prefix, delimiter, after = call.raw("prefix"), call.raw("delimiter"), call.after
+    offset, prefix, delimiter = call.text("after"), call.raw("prefix"), call.raw("delimiter")
+    is_quoted = offset.startswith(_UNDECODABLE)
+    after = unquote_to_bytes(offset[1:]) if is_quoted else os.fsencode(offset)
     listed = listing(prefix=prefix, delimiter=delimiter, after=after)
     return page(call, listed, record, _offset_of)
 
@@ -338,7 +314,7 @@ def _offset_of(found: Listed) -> str:
     try:
         return found.path.decode()
     except UnicodeDecodeError:
-        return _UNDECODABLE + found.path.hex()
+        return _UNDECODABLE + quote(found.path)
 
 
 def shown_text(path: bytes) -> str:

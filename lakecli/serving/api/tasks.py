@@ -124,24 +124,18 @@ _REFS: Final = JsonFields(**dict.fromkeys(_LISTS.values(), _tree))
 
 
 def dump_refs(call: ApiCall) -> Mapping[str, Any]:
-    """Write a refs dump; like lakeFS's, it lacks uncommitted changes."""
+    """Write a refs dump, and return a task with its result.
+
+    Like lakeFS's, the dump lacks uncommitted changes.
+    """
     dumped = refs_dump.refs_dump(call.repository, leave_out={refs_dump.Loss.UNCOMMITTED})
-    return requests.as_json(dumped.manifest, **{name: each for each, name in _LISTS.items()})
+    refs = requests.as_json(dumped.manifest, **{name: each for each, name in _LISTS.items()})
+    return _note(call, done=True, refs=refs)
 
 
-def restore_from_dump(call: ApiCall) -> None:
-    """Fill an empty repository from a dump."""
-    restore_refs(call.repository, RefsManifest(*(call.fields[each] for each in _LISTS.values())))
-
-
-def submit_dump(call: ApiCall) -> Mapping[str, Any]:
-    """Write a refs dump, and return a task with its result."""
-    return _note(call, done=True, refs=dump_refs(call))
-
-
-def submit_restore(call: ApiCall) -> Mapping[str, Any]:
+def restore_from_dump(call: ApiCall) -> Mapping[str, Any]:
     """Fill an empty repository from a dump, and return a completed task."""
-    restore_from_dump(call)
+    restore_refs(call.repository, RefsManifest(*(call.fields[each] for each in _LISTS.values())))
     return _note(call, done=True)
 
 
@@ -160,11 +154,9 @@ _IMPORTS: Final = "/branches/{branch}/import"
 OPERATIONS: Final = requests.on_repository(
     ApiOperation("importStart", "POST", _IMPORTS, start_import, 202, _IMPORT, acts=False),
     ApiOperation("importStatus", "GET", _IMPORTS, lambda call: _status(call, call.text("id"))),
-    ApiOperation("dumpRefs", "PUT", "/refs/dump", dump_refs, 201),
-    ApiOperation("restoreRefs", "PUT", "/refs/restore", restore_from_dump, 200, _REFS),
-    ApiOperation("dumpSubmit", "POST", "/dump", submit_dump, 202),
+    ApiOperation("dumpSubmit", "POST", "/dump", dump_refs, 202),
     ApiOperation("dumpStatus", "GET", "/dump", get_task),
-    ApiOperation("restoreSubmit", "POST", "/restore", submit_restore, 202, _REFS),
+    ApiOperation("restoreSubmit", "POST", "/restore", restore_from_dump, 202, _REFS),
     ApiOperation("restoreStatus", "GET", "/restore", get_task),
     ApiOperation("listRepositoryRuns", "GET", "/actions/runs", list_runs),
 )

@@ -9,7 +9,8 @@
     preview          the beginning of an object, as a table, text or image
     templates, style.css
 
-No page needs a script. Everything from a repository is shown as text, with invisible characters
+No page needs a script. Downloads and images come from lakeFS's API, which accepts the session of a
+browser for reading. Everything from a repository is shown as text, with invisible characters
 escaped. Links have paths percent-encoded in the query, because a browser would resolve ``..`` in
 the path of a URL. How much a page reads is bounded by a constant times how much it shows; a page of
 the history or of the operation log also reads what the pages before it show. A page that does not

@@ -1,12 +1,11 @@
 """The parameters of a request for a page, and links to other pages."""
 
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from lakecli.base.uri import check_path
 from lakecli.base.visibility import is_visible
@@ -59,15 +58,18 @@ def link(name: str = "", verb: str = "", /, **query: bytes | str | int | None) -
 
     Args:
         name: the name of a repository; ``""`` for a page about all repositories.
-        verb: the last part of the address: a key of `views.PAGES`, or ``raw``.
+        verb: the last part of the address: a key of `views.PAGES`.
     """
     place = ROOT + (f"{quote(name, safe='')}/{verb}" if name else verb)
-    given = {
-        key: value if isinstance(value, bytes) else os.fsencode(str(value))
-        for key, value in query.items()
-        if value
-    }
-    return place + "?" * bool(given) + "&".join(f"{k}={quote(v)}" for k, v in given.items())
+    given = {key: value for key, value in query.items() if value}
+    text = urlencode(given, safe="/", errors="surrogateescape", quote_via=quote)
+    return f"{place}?{text}" if text else place
+
+
+def contents(name: str, ref: str, path: bytes) -> str:
+    """Return the address of the contents of an object, which lakeFS's API sends."""
+    place = f"/api/v1/repositories/{quote(name)}/refs/{quote(ref, safe='')}/objects"
+    return f"{place}?path={quote(path)}"
 
 
 def command(*words: str) -> str:

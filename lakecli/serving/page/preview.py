@@ -6,8 +6,10 @@ image is recognized by its first bytes, never by its path or content type, and S
 
 import codecs
 import csv
+import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,15 +38,11 @@ MOST_OF_IMAGE: Final = 16 << 20
 
 _LONGEST_CELL: Final = 200
 _DUMPED: Final = 256
-_IMAGES: Final = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF87a", "image/gif"),
-    (0, b"GIF89a", "image/gif"),
-    (8, b"WEBPVP8", "image/webp"),
-    (4, b"ftypavif", "image/avif"),
+_IMAGE: Final = re.compile(
+    rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|.{8}WEBPVP8|.{4}ftypavif", re.DOTALL
 )
-MAGIC_SIZE: Final = 16
+"""The beginning of an image in PNG, JPEG, GIF, WebP or AVIF."""
+
 _GZIP: Final = b"\x1f\x8b"
 _SEPARATORS: Final = {"text/csv": ",;\t|", "text/tab-separated-values": "\t"}
 _LIST: Final = ("application/json", "application/geo+json", "application/x-ipynb+json")
@@ -68,15 +66,6 @@ class Preview(NamedTuple):
     hint: str | None = None
 
 
-def image_type(start: bytes) -> str | None:
-    """Return the content type of an image from its first bytes, or ``None`` if it is no image.
-
-    Args:
-        start: the first `MAGIC_SIZE` bytes of the object.
-    """
-    return next((kind for at, magic, kind in _IMAGES if start.startswith(magic, at)), None)
-
-
 def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
     """Return the preview of an object; if it cannot be read, the preview has the error as note."""
     try:
@@ -87,7 +76,7 @@ def preview(repository: Repository, path: bytes, entry: Entry) -> Preview:
             return _of_parquet(*locate(repository, entry), entry.size)
     except LakeError as error:
         return Preview(f"It cannot be read: {error.message}.", hint=error.hint)
-    if image_type(data):
+    if _IMAGE.match(data):
         if entry.size > MOST_OF_IMAGE:
             return Preview("The image is too large to be shown here.")
         return Preview("", image=True)
@@ -106,14 +95,11 @@ def _unpacked(data: bytes, *, is_whole: bool) -> tuple[bytes, bool]:
         is_whole: whether `data` is the whole object.
     """
     found = b""
-    while data.startswith(_GZIP) and len(found) < MOST_READ:
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            found += unpacker.decompress(data, MOST_READ - len(found))
-        except zlib.error:
-            return found or data, False
-        is_whole, data = is_whole and unpacker.eof, unpacker.unused_data
-    return found, is_whole and not data.startswith(_GZIP)
+    with suppress(EOFError, OSError, zlib.error), gzip.open(io.BytesIO(data)) as file:
+        while piece := file.read1(MOST_READ + 1 - len(found)):
+            found += piece
+        return found[:MOST_READ], is_whole and len(found) <= MOST_READ
+    return found or data, False
 
 
 def _of_bytes(path: bytes, entry: Entry, data: bytes, *, is_whole: bool) -> Preview:
@@ -180,15 +166,11 @@ class _Window(Seekable):
         super().__init__(size)
         self._get, self._left = partial(store.get, key), MOST_OF_PARQUET
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - io's own signature
-        length = max(0, min(len(buffer), self._size - self._position))
+    def read_at(self, start: int, length: int) -> bytes:
         self._left -= length
         if self._left < 0:
             raise OSError("its pages are too large for a preview")
-        data = self._get(start=self._position, length=length) if length else b""
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        return self._get(start=start, length=length)
 
 
 def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
@@ -202,10 +184,7 @@ def _of_parquet(store: ObjectStore, key: str, size: int) -> Preview:
         file = parquet.ParquetFile(_Window(store, key, size), buffer_size=64 << 10,
                                    pre_buffer=False)  # fmt: skip
         total, schema = file.metadata.num_rows, file.schema_arrow
-        names = schema.names[:MOST_COLUMNS]
-        found = file.iter_batches(MOST_ROWS, row_groups=range(file.num_row_groups)[:1],
-                                  columns=names)  # fmt: skip
-        batch = next(found, None) if file.num_row_groups else None
+        batch = next(file.iter_batches(MOST_ROWS, columns=schema.names[:MOST_COLUMNS]), None)
         columns = [] if batch is None else [map(_cell, column) for column in batch.columns]
         rows = [list(schema.names), *(list(row) for row in zip(*columns, strict=True))]
     except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:

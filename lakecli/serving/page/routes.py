@@ -14,26 +14,21 @@ from html import escape
 from pathlib import Path
 from re import split
 from typing import Final
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakecli.base.content_types import DEFAULT
 from lakecli.base.visibility import escape_hidden
-from lakecli.errors import LakeError, NotFound
+from lakecli.errors import LakeError
 from lakecli.repository.handoff.links import readable
 from lakecli.repository.handoff.page import shown_size, utc
 from lakecli.serving.access import COOKIE
 from lakecli.serving.context import ServingContext
 from lakecli.serving.page import views
-from lakecli.serving.page.asked import ROOT, Asked, command, link
-from lakecli.serving.page.preview import MAGIC_SIZE, image_type
-from lakecli.serving.page.views import Shown
-from lakecli.serving.reading import query_of, read_part
-from lakecli.serving.responses import object_response
+from lakecli.serving.page.asked import ROOT, Asked, command, contents, link
+from lakecli.serving.reading import query_of
 from lakecli.serving.statuses import status_of
 
 _MOST_PARAMETERS: Final = 16
@@ -43,7 +38,6 @@ POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-_SANDBOX: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _HEADERS: Final = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -70,13 +64,7 @@ async def handle(request: Request, context: ServingContext) -> Response:
             return instead
         name, _, verb = path.removeprefix(ROOT).partition("/")
         asked = Asked(context.served, name, query)
-        is_raw = verb == "raw" and bool(name)
-        found = views.PAGES.get(verb) if name else views.repositories
-        if found is None and not is_raw:
-            raise NotFound("there is no such page")
-        return await context.in_thread(
-            lambda: _page(found(asked), name=name) if found else _raw(asked, request, context)
-        )
+        return await context.in_thread(lambda: _page(*views.page(asked, verb)))
     except LakeError as error:
         return _error(status_of(error), error.message, error.hint)
 
@@ -88,18 +76,15 @@ def _before_entry(
 
     ``None`` means that the browser has a session, so the page can be shown.
     """
-    is_known = context.access.allows_session(request.cookies.get(COOKIE))
-    how = "for another one: `serve --open`"
-    if "token" not in query:
-        message = "these pages need the link that the endpoint printed"
-        return None if is_known else _error(403, message, f"it works once; {how}")
-    if is_known:
-        return RedirectResponse(request.url.path, 303, _HEADERS)
-    token = query["token"] if request.method == "GET" else ""
+    if context.access.allows_session(request.cookies.get(COOKIE)):
+        return RedirectResponse(request.url.path, 303, _HEADERS) if "token" in query else None
+    token = query.get("token", "") if request.method == "GET" else ""
     session = context.access.begin_session(token)
     if session is None:
-        return _error(403, "this link was used already, or is another run's", how)
-    response = _page(Shown("begin", "Welcome", (), {"to": request.url.path}))
+        what = "this link was used already, or is another run's"
+        message = what if token else "these pages need the link that the endpoint printed"
+        return _error(403, message, "a link works once; for another one: `serve --open`")
+    response = _page("begin", {"title": "Welcome", "to": request.url.path})
     is_secure = context.options.url.startswith("https:")
     response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=is_secure)
     return response
@@ -107,35 +92,17 @@ def _before_entry(
 
 def _error(status: int, message: str, hint: str | None, **headers: str) -> Response:
     title = {403: "No entry", 404: "Not found"}.get(status, "That did not work")
-    values = {"message": message, "hint": hint, "status": status}
-    response = _page(Shown("error", title, [("lakecli", ROOT)], values), status)
+    values = {"title": title, "message": message, "hint": hint, "status": status}
+    response = _page("error", values, status)
     response.headers.update(headers)
     return response
 
 
-def _page(shown: Shown, status: int = 200, name: str = "") -> Response:
-    text = _templates().get_template(f"{shown.template}.html").render(
-        {"ref": None, "branch": None} | shown.values, title=shown.title, crumbs=shown.crumbs,
-        name=name, template=shown.template,
-    )  # fmt: skip
+def _page(template: str, values: Mapping[str, object], status: int = 200) -> Response:
+    found = _templates().get_template(f"{template}.html")
+    text = found.render({"name": "", "template": template, **values})
     body = text.encode("utf-8", "replace")
     return Response(body, status, _HEADERS, media_type="text/html; charset=utf-8")
-
-
-def _raw(asked: Asked, request: Request, context: ServingContext) -> Response:
-    """Return the contents of an object; a browser shows an image and saves anything else."""
-    path = asked.path()
-    entry, _ = views.find(asked)
-    headers = _HEADERS | {"Content-Security-Policy": _SANDBOX}
-    kind = None
-    if asked.text("as") == "image":
-        start = read_part(asked.repository, entry, 0, min(MAGIC_SIZE, entry.size))
-        kind = image_type(b"".join(start))
-    if kind is None:
-        name = quote(path.rpartition(b"/")[2] or b"object", safe="")
-        headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{name}"
-    headers["Content-Type"] = kind or DEFAULT
-    return object_response(request, context, asked.repository, entry, headers)
 
 
 @cache
@@ -147,7 +114,7 @@ def _templates() -> Environment:
     )  # fmt: skip
     found.filters |= {"name": _name, "plain": _plain, "hint": _hint, "time": _time}
     found.filters["size"] = shown_size
-    found.globals |= {"link": link, "command": command}
+    found.globals |= {"link": link, "contents": contents, "command": command}
     return found
 
 

@@ -1,17 +1,17 @@
-"""The data of each page, for its template. Each function runs in a thread."""
+"""The values of each page, for its template. Each function runs in a thread."""
 
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import dropwhile, islice, takewhile
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from lakecli.base.model import EMPTY_TREE, Branch, Commit, CommitId, Difference, Entry, RefKind, Tag
 from lakecli.base.uri import SCHEME, as_directory
 from lakecli.base.visibility import is_visible
 from lakecli.committed.change_counts import ChangeCounts
-from lakecli.committed.scan import ListedObject, ListedPrefix, list_prefix
+from lakecli.committed.scan import ListedObject, ListedPrefix
 from lakecli.committed.values import decode_entry
 from lakecli.errors import NotFound
 from lakecli.kv.bucket import TrackingStore
@@ -28,6 +28,8 @@ from lakecli.serving.page.preview import preview
 from lakecli.staging import area
 
 T = TypeVar("T")
+Values = dict[str, Any]
+"""The values of a template by name."""
 
 PAGE: Final = 100
 """The number of items on one page."""
@@ -42,38 +44,23 @@ MOST_NAMED: Final = 2_000
 """The maximum number of branches and tags that a page of commits names."""
 
 
-class Shown(NamedTuple):
-    """A page: its template, title, breadcrumbs (names and addresses), and data."""
+def page(asked: Asked, verb: str) -> tuple[str, Values]:
+    """Return the template of a page, and its values.
 
-    template: str
-    title: bytes | str
-    crumbs: Sequence[tuple[bytes | str, str]]
-    values: dict[str, Any]
-
-
-def _page(
-    asked: Asked, template: str, title: bytes | str, path: bytes | None = None, /, **values: object
-) -> Shown:
-    """Return a page about a ref; with a path, about a directory or object at the ref."""
-    ref, repository = asked.ref, asked.repository
-    there = partial(link, asked.name, "tree", ref=ref)
-    crumbs: list[tuple[bytes | str, str]]
-    crumbs = [("lakecli", link()), (asked.name, link(asked.name)), (ref, there())]
-    for part in re.finditer(b"[^/]*/", path or b""):
-        crumbs.append((part[0], there(path=part.string[: part.end()])))
-    if path is None or path.rpartition(b"/")[2]:
-        crumbs.append((title, ""))
+    Raises:
+        NotFound: a repository has no such page.
+    """
+    if not asked.name:
+        return "repositories", repositories(asked)
+    if verb not in PAGES:
+        raise NotFound("there is no such page")
+    own, repository, ref = PAGES[verb](asked), asked.repository, asked.ref
     with repository.lake.kv.read() as txn:
         is_branch = RefStore(txn, repository.key).find_branch(ref) is not None
-    values |= {"ref": ref, "branch": ref if is_branch else None}
-    return Shown(template, title, crumbs, values | _repository(asked))
-
-
-def _repository(asked: Asked) -> dict[str, Any]:
-    """Return the values that the template of every page of a repository gets."""
-    uri = asked.repository.uri
+    shared: Values = {"name": asked.name, "ref": ref, "branch": ref if is_branch else None}
     # A repository that is read without a clone cannot be changed.
-    return {"uri": uri, "record": asked.repository.record, "is_clone": uri.startswith(SCHEME)}
+    shared |= {"repository": repository, "is_clone": repository.uri.startswith(SCHEME)}
+    return verb or "refs", own | shared
 
 
 def _cut(items: Iterable[T]) -> tuple[list[T], bool]:
@@ -82,12 +69,12 @@ def _cut(items: Iterable[T]) -> tuple[list[T], bool]:
     return found[:PAGE], len(found) > PAGE
 
 
-def repositories(asked: Asked) -> Shown:
-    """Return the page that lists all repositories."""
+def repositories(asked: Asked) -> Values:
+    """Return the values of the page that lists all repositories."""
     records = {each.name: each for each in asked.served.lake.repositories()}
     names, more = _cut(each for each in asked.served.names() if each > asked.text("after"))
     found = [(name, records.get(name)) for name in names]
-    return Shown("repositories", "Repositories", (), {"repositories": found, "more": more})
+    return {"title": "Repositories", "repositories": found, "more": more}
 
 
 class _Counting:
@@ -113,8 +100,8 @@ class _Counting:
             return None
 
 
-def refs(asked: Asked) -> Shown:
-    """Return the page of a repository: its branches and tags."""
+def refs(asked: Asked) -> Values:
+    """Return the values of the page of a repository: its branches and tags."""
     repository = asked.repository
     after = {key: asked.text(key) for key in ("branches", "tags")}
     with repository.lake.kv.read() as txn:
@@ -136,20 +123,17 @@ def refs(asked: Asked) -> Shown:
 
         branches, more_branches = _cut(map(row, store.iter_branches(after=after["branches"])))
         tags, more_tags = _cut(map(row, store.iter_tags(after=after["tags"])))
-    values = {"branches": branches, "tags": tags, "after": after, **_repository(asked)}
-    values |= {"more_branches": more_branches, "more_tags": more_tags}
-    return Shown("refs", asked.name, (("lakecli", link()), (asked.name, "")), values)
+    more = {"more_branches": more_branches, "more_tags": more_tags}
+    return {"title": asked.name, "branches": branches, "tags": tags, "after": after, **more}
 
 
-def log(asked: Asked) -> Shown:
-    """Return the page with the history of a ref as a graph."""
+def log(asked: Asked) -> Values:
+    """Return the values of the page with the history of a ref as a graph."""
     after = asked.text("after")
     with log_graph(asked.repository, asked.ref, LogOptions(after=after or None)) as lines:
         rows, more = _cut(graph.rows(lines))
-    return _page(
-        asked, "log", f"History of {asked.ref}", rows=rows, more=more, after=after,
-        lanes=graph.width(rows), names=_names(asked),
-    )  # fmt: skip
+    shown = {"title": f"History of {asked.ref}", "lanes": graph.width(rows), "names": _names(asked)}
+    return {"rows": rows, "more": more, "after": after, **shown}
 
 
 def _names(asked: Asked) -> Mapping[CommitId, Sequence[tuple[RefKind, str]]]:
@@ -162,95 +146,85 @@ def _names(asked: Asked) -> Mapping[CommitId, Sequence[tuple[RefKind, str]]]:
     return names
 
 
-def commit(asked: Asked) -> Shown:
-    """Return the page of a commit: its message and its changes."""
+def commit(asked: Asked) -> Values:
+    """Return the values of the page of a commit: its message and its changes."""
     found = show_commit(asked.repository, asked.ref)
     left = found.parents[0] if found.parents else None
     before = show_commit(asked.repository, left).metarange_id if left else EMPTY_TREE
     trees = TreesToCompare(None, before, found.metarange_id, asked.path())
     open_ = partial(compare_here, asked.repository.trees, trees)
-    return _page(
-        asked, "commit", f"Commit {found.id[:12]}", commit=found, left=left, right=found.id,
-        names=_names(asked).get(found.id, ()), **_changes(asked, open_, "commit", ref=found.id),
-    )  # fmt: skip
+    names = _names(asked).get(found.id, ())
+    shown = {"title": f"Commit {found.id[:12]}", "commit": found, "names": names}
+    changes = _changes(asked, open_, "commit", ref=found.id)
+    return {"left": left, "right": found.id, **shown, **changes}
 
 
-def tree(asked: Asked) -> Shown:
-    """Return the page of a directory at a ref."""
+def tree(asked: Asked) -> Values:
+    """Return the values of the page of a directory at a ref."""
     ref, prefix, after = asked.ref, as_directory(asked.path()), asked.path("after")
     with asked.served.view(asked.name, ref) as view:
 
-        def item(found: ListedObject | ListedPrefix) -> Mapping[str, Any]:
-            path = found.path
-            listed: dict[str, Any] = {"path": path, "entry": None}
-            if isinstance(found, ListedObject):
-                is_staged = view.staged_at(path) is not None
-                listed |= {"entry": decode_entry(found.value), "is_staged": is_staged}
-            return listed
+        def item(found: ListedObject | ListedPrefix) -> tuple[bytes, Entry | None, bool]:
+            if isinstance(found, ListedPrefix):
+                return found.path, None, False
+            return found.path, decode_entry(found.value), view.staged_at(found.path) is not None
 
-        found = list_prefix(
-            lambda start: view.scan(prefix=prefix, start=start),
-            prefix=prefix, delimiter=b"/", after=after,
-        )  # fmt: skip
+        found = view.list_paths(prefix=prefix, delimiter=b"/", after=after)
         items, more = _cut(map(item, found))
         if prefix and not items and not after:
             view.entry(prefix.rstrip(b"/"))  # raises `NotFound` unless it is an object
             message = f"{os.fsdecode(prefix)} is an object, not a directory"
             raise NotFound(message, hint="its page has the same address without the slash")
     text = os.fsdecode(prefix)
-    return _page(
-        asked, "tree", prefix.rstrip(b"/").rpartition(b"/")[2] or f"Files of {ref}", prefix,
-        items=items, more=more, prefix=prefix, after=after, at=asked.repository.at(ref, text),
-        here=text if is_visible(text) else "",  # a form would change bytes that are not text
-    )  # fmt: skip
+    here = text if is_visible(text) else ""  # a form would change bytes that are not text
+    own = {"items": items, "more": more, "prefix": prefix, "after": after, "here": here}
+    return _place(asked, prefix) | own
 
 
-def object_(asked: Asked) -> Shown:
-    """Return the page of an object: its record, and a preview."""
+def _place(asked: Asked, path: bytes) -> Values:
+    """Return the title of a directory or object, the directories that contain it, its address."""
+    parents = [(each[0], path[: each.end()]) for each in re.finditer(b"[^/]*/", path[:-1])]
+    name = path.rstrip(b"/").rpartition(b"/")[2] or path or f"Files of {asked.ref}"
+    at = asked.repository.at(asked.ref, os.fsdecode(path))
+    return {"title": name, "parents": parents, "at": at}
+
+
+def object_(asked: Asked) -> Values:
+    """Return the values of the page of an object: its record, and a preview."""
     path = asked.path()
-    entry, is_staged = find(asked)
-    return _page(
-        asked, "object", path.rpartition(b"/")[2] or path, path, path=path, entry=entry,
-        is_staged=is_staged, at=asked.repository.at(asked.ref, os.fsdecode(path)),
-        preview=preview(asked.repository, path, entry),
-    )  # fmt: skip
-
-
-def find(asked: Asked) -> tuple[Entry, bool]:
-    """Return the entry at the requested path, and whether it is uncommitted."""
     with asked.served.view(asked.name, asked.ref) as view:
-        return view.entry(asked.path()), view.staged_at(asked.path()) is not None
+        entry, is_staged = view.entry(path), view.staged_at(path) is not None
+    shown = {"entry": entry, "preview": preview(asked.repository, path, entry)}
+    return {"path": path, "is_staged": is_staged, **shown, **_place(asked, path)}
 
 
-def staged(asked: Asked) -> Shown:
-    """Return the page of the uncommitted changes of a branch, by directory."""
+def staged(asked: Asked) -> Values:
+    """Return the values of the page of the uncommitted changes of a branch, by directory."""
     repository, ref, prefix = asked.repository, asked.ref, asked.path()
     with repository.lake.kv.read() as txn:
         view = view_of_branch(repository, txn, ref)
-        values = _changes(
-            asked, lambda start: uncommitted(view, prefix=prefix, start=start), "staged", ref=ref
-        )
-    at, left = repository.at(ref), view.commit.id
-    return _page(asked, "staged", f"Uncommitted on {ref}", left=left, right=ref, at=at, **values)
+        values = _changes(asked, partial(uncommitted, view, prefix=prefix), "staged", ref=ref)
+    values |= {"left": view.commit.id, "right": ref, "at": repository.at(ref)}
+    return {"title": f"Uncommitted on {ref}", **values}
 
 
-def compare_refs(asked: Asked) -> Shown:
-    """Return the page of the differences of two refs, by directory."""
+def compare_refs(asked: Asked) -> Values:
+    """Return the values of the page of the differences of two refs, by directory."""
     repository = asked.repository
     left, right = asked.text("left", repository.record.default_branch), asked.text("right")
     sides = {"left": left, "right": right, "direct": asked.text("direct")}
     if not right:
-        return _page(asked, "diff", "Compare", **sides)
+        return {"title": "Compare", **sides}
     is_direct, prefix = bool(sides["direct"]), asked.path()
     with repository.lake.kv.read() as txn:
         trees = trees_of(repository, txn, left, right, prefix=prefix, two_way=is_direct)
     values = _changes(asked, partial(compare_here, repository.trees, trees), "diff", **sides)
-    return _page(asked, "diff", f"{left} and {right}", **sides, **values)
+    return {"title": f"{left} and {right}", **sides, **values}
 
 
 def _changes(
     asked: Asked, changes: Callable[[bytes], Iterator[Difference]], verb: str, **known: str
-) -> dict[str, Any]:
+) -> Values:
     """Return the values of a page of differences, with links to the next page and directories.
 
     Args:
@@ -275,19 +249,19 @@ def _changes(
     return {"items": list(map(item, found)), "prefix": prefix, "next": following, "below": here}
 
 
-def operations(asked: Asked) -> Shown:
-    """Return the page of the operation log."""
+def operations(asked: Asked) -> Values:
+    """Return the values of the page of the operation log."""
     after, operations = asked.text("after"), iter_log(asked.repository)
     if after:
         operations = islice(
             dropwhile(lambda each: each.operation.hex_id != after, operations), 1, None
         )
     found, more = _cut(operations)
-    return _page(asked, "operations", "Operations", operations=found, more=more, after=after)
+    return {"title": "Operations", "operations": found, "more": more, "after": after}
 
 
-PAGES: Final[Mapping[str, Callable[[Asked], Shown]]] = {
+PAGES: Final[Mapping[str, Callable[[Asked], Values]]] = {
     "": refs, "log": log, "commit": commit, "tree": tree, "object": object_, "staged": staged,
     "diff": compare_refs, "operations": operations,
 }  # fmt: skip
-"""The pages of a repository, by the last part of their address."""
+"""The pages of a repository by the last part of their address, which also names the template."""

@@ -53,26 +53,19 @@ class Body:
         signed: the request's verified signature.
         headers: the request's headers by lower-case names.
         limit: the maximum number of decoded bytes.
-        also: checksum algorithms to compute even if the client sends no such checksum.
         of_upload: whether the request is CompleteMultipartUpload: the checksums in its headers are
             those of the object, not of the body.
 
     Attributes:
-        sums: after `read`, the body's checksums in base64, by their names in
-            `checksums.ALGORITHMS`: those that the client sent, and those of the argument `also`.
+        sums: after `read`, the checksums that the client sent, in base64, by their names in
+            `checksums.ALGORITHMS`.
 
     Raises:
         S3Error: the headers are malformed, or announce a body that is too large.
     """
 
     def __init__(
-        self,
-        signed: Signed,
-        headers: Mapping[str, str],
-        *,
-        limit: int,
-        also: Iterable[str] = (),
-        of_upload: bool = False,
+        self, signed: Signed, headers: Mapping[str, str], *, limit: int, of_upload: bool = False
     ) -> None:
         self.sums: dict[str, str] = {}
         self._signed = signed
@@ -84,7 +77,7 @@ class Body:
         self._sha256 = None if self._is_chunked or signed.payload == UNSIGNED else sha256()
         self._expected = {} if of_upload else checksums.sent(headers)
         self._announced = _announced_by(headers) if self._is_chunked else frozenset()
-        named = {*self._expected, *self._announced, *also}
+        named = {*self._expected, *self._announced}
         self._hashers = {name: checksums.ALGORITHMS[name]() for name in named}
         if "content-md5" in headers:
             self._expected = {**self._expected, _MD5: _md5_of(headers["content-md5"])}

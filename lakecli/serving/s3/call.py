@@ -5,10 +5,10 @@ body is collected first; a larger one is passed to the thread piece by piece.
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, Self
 
 from starlette.requests import Request
@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from lakecli.errors import NotFound, UsageError
 from lakecli.repository.reading.view import View
-from lakecli.serving.context import ServingContext, ahead, client_of, pieces_of
+from lakecli.serving.context import ServingContext, client_of, pieces_of
 from lakecli.serving.reading import PIECE
 from lakecli.serving.s3.bodies import Body, announced_size
 from lakecli.serving.s3.errors import S3Error
@@ -24,14 +24,8 @@ from lakecli.serving.s3.signature import Signed
 from lakecli.serving.s3.xml import Markup, document
 from lakecli.serving.writes import BranchWriter, Client, PathChange
 
-TAKEN: Final = 256 << 10
-"""The approximate size in bytes of the pieces of a larger body that are passed to a thread.
-
-Up to three pieces are in memory.
-"""
-
-MOST_PIECES: Final = 2 * PIECE // TAKEN
-"""The maximum number of such pieces of a small body, whose chunks add to its size."""
+MOST_COLLECTED: Final = 2 * PIECE
+"""The maximum size of a small body in bytes, as it is sent: its chunks add to its size."""
 
 LARGEST_BODY: Final = 5 << 30
 """The maximum size of an object or part in one request, in bytes: S3's limit."""
@@ -136,44 +130,25 @@ class Call:
         """
         if self.request.method not in {"PUT", "POST"}:
             return await self.context.in_thread(operation, self)
-        if self.body_size > PIECE:
-            async with aclosing(ahead(partial(anext, self._pieces(), None))) as rest:
-                self.received = pieces_of(rest)
-                return await self.context.in_thread(operation, self, is_slow=True)
-        received: list[bytes] = []
-        async for piece in self._pieces():
-            received.append(piece)
-            if len(received) > MOST_PIECES:
-                raise S3Error("EntityTooLarge", "the body has very small chunks")
-        self.received = received
-        return await self.context.in_thread(operation, self, is_slow=is_slow)
-
-    async def _pieces(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it is received, in pieces of about `TAKEN` bytes."""
-        gathered: list[bytes] = []
-        size = 0
-        async for data in self.request.stream():
-            gathered.append(data)
-            size += len(data)
-            if size >= TAKEN:
-                yield b"".join(gathered)
-                gathered, size = [], 0
-        yield b"".join(gathered)
+        sent_size = int(self.headers.get("content-length", LARGEST_BODY))
+        if self.body_size <= PIECE and sent_size <= MOST_COLLECTED:
+            self.received = [await self.request.body()]
+            return await self.context.in_thread(operation, self, is_slow=is_slow)
+        self.received = pieces_of(self.request.stream())
+        return await self.context.in_thread(operation, self, is_slow=True)
 
     @property
     def body_size(self) -> int:
         """The number of decoded bytes that the client announces."""
         return announced_size(self.signed, self.headers)
 
-    def contents(
-        self, limit: int = LARGEST_BODY, *, also: Iterable[str] = (), of_upload: bool = False
-    ) -> Iterator[bytes]:
+    def contents(self, limit: int = LARGEST_BODY, *, of_upload: bool = False) -> Iterator[bytes]:
         """Yield the decoded pieces of the body; `Body` describes the parameters.
 
         Raises:
             S3Error: raised at the end if the body does not match its signature or a checksum.
         """
-        body = Body(self.signed, self.headers, limit=limit, also=also, of_upload=of_upload)
+        body = Body(self.signed, self.headers, limit=limit, of_upload=of_upload)
         yield from body.read(self.received)
         self.sums = body.sums
 

@@ -4,10 +4,9 @@ Headers and documents have checksums in base64. CRC64NVME is the default of the 
 lakecli's dependencies computes it, so the compiled core does.
 """
 
-import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from hashlib import sha1, sha256
 from typing import Final, Protocol
@@ -91,8 +90,7 @@ ALGORITHMS: Final[Mapping[str, Callable[[], ChecksumHasher]]] = {
 """Constructors of hashers by the algorithm's name, as it follows `PREFIX` in a header."""
 
 _SIZES: Final = {name: len(hasher().digest()) for name, hasher in ALGORITHMS.items()}
-_OTHER: Final = frozenset({"algorithm", "mode", "type"})
-_COUNT: Final = re.compile("[1-9][0-9]{0,4}", re.ASCII)
+_OTHER: Final = frozenset({f"{PREFIX}algorithm", f"{PREFIX}mode", f"{PREFIX}type"})
 
 
 def named(name: str) -> str:
@@ -108,41 +106,35 @@ def named(name: str) -> str:
     return found
 
 
-def checked(algorithm: str, text: str, *, of_upload: bool = False) -> str:
+def checked(algorithm: str, text: str) -> str:
     """Return a checksum that a client sent, in canonical base64.
 
     Args:
         algorithm: a key of `ALGORITHMS`.
         text: the checksum as the client sent it.
-        of_upload: whether the text may be a checksum of the parts' checksums; see `composite`.
 
     Raises:
         S3Error: InvalidRequest; the checksum is malformed.
     """
-    whole, dash, count = text.strip().partition("-")
-    digest = decoded(whole)
-    is_sound = not dash or (of_upload and _COUNT.fullmatch(count) is not None)
-    if len(digest) != _SIZES[algorithm] or not is_sound:
-        raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is invalid.")
-    return encoded(digest) + dash + count
+    digest = decoded(text.strip())
+    if len(digest) != _SIZES[algorithm]:
+        what = "the checksum of all bytes in base64"
+        raise S3Error("InvalidRequest", f"The value of {PREFIX}{algorithm} is not {what}.")
+    return encoded(digest)
 
 
-def sent(headers: Mapping[str, str], *, of_upload: bool = False) -> dict[str, str]:
-    """Return the checksums in headers, in base64, by algorithm.
-
-    Args:
-        of_upload: whether the request is CompleteMultipartUpload: its checksums are those of the
-            object, not of the body.
+def sent(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the checksum in headers, in base64, by its algorithm.
 
     Raises:
         S3Error: InvalidRequest; a checksum is malformed, or there are several.
     """
-    found = ((name.removeprefix(PREFIX), name) for name in headers if name.startswith(PREFIX))
-    sums = {
-        named(algorithm): checked(algorithm, headers[name], of_upload=of_upload)
-        for algorithm, name in found
-        if algorithm not in _OTHER
+    found = {
+        named(name.removeprefix(PREFIX)): text
+        for name, text in headers.items()
+        if name.startswith(PREFIX) and name not in _OTHER
     }
+    sums = {name: checked(name, text) for name, text in found.items()}
     if len(sums) > 1:
         raise S3Error("InvalidRequest", "Only one x-amz-checksum- header may be sent.")
     return sums
@@ -159,11 +151,3 @@ def decoded(text: str) -> bytes:
         return b64decode(text, validate=True)
     except ValueError:
         return b""
-
-
-def composite(algorithm: str, parts: Sequence[str]) -> str:
-    """Return the checksum of an object as the checksum of its parts' checksums."""
-    hasher = ALGORITHMS[algorithm]()
-    for part in parts:
-        hasher.update(b64decode(part))
-    return f"{encoded(hasher.digest())}-{len(parts)}"

@@ -86,18 +86,11 @@ def list_objects(call: Call) -> Response:
     if not is_second and "list-type" in query:
         raise S3Error("InvalidArgument", f"no such list-type: {query['list-type']}")
     page = ListingPage.of(call, "max-keys")
-    own: dict[str, str | int | None] = {}
-    if is_second:
-        token = query.get("continuation-token")
-        start = bytes_of(call, "start-after")
-        after = start if token is None else checksums.decoded(token)
-        if token is not None and not after:
-            raise S3Error("InvalidArgument", "The continuation token is malformed.")
-        own["StartAfter"] = page.name(start) if start else None
-        own["ContinuationToken"] = token
-    else:
-        after = bytes_of(call, "marker")
-        own["Marker"] = page.name(after)
+    start = bytes_of(call, "start-after" if is_second else "marker")
+    token = query.get("continuation-token") if is_second else None
+    after = start if token is None else checksums.decoded(token)
+    if token is not None and not after:
+        raise S3Error("InvalidArgument", "The continuation token is malformed.")
     try:
         found = list(islice(_walk(call, page, after), page.most + 1))
     except S3Error as error:
@@ -106,11 +99,7 @@ def list_objects(call: Call) -> Response:
         found = []
     shown = found[: page.most]
     last = shown[-1][0] if shown and len(found) > len(shown) else b""
-    if is_second:
-        own["KeyCount"] = len(shown)
-        own["NextContinuationToken"] = checksums.encoded(last) if last else None
-    elif page.delimiter:
-        own["NextMarker"] = page.name(last) if last else None
+    marker = page.name(last) if last and page.delimiter else None
     has_owner = not is_second or query.get("fetch-owner") == "true"
     owner = xml.elements(Owner=xml.OWNER) if has_owner else xml.Markup()
     return xml_response(
@@ -118,8 +107,13 @@ def list_objects(call: Call) -> Response:
         Name=call.bucket,
         **page.echoed(),
         MaxKeys=page.most,
-        **own,
         IsTruncated=bool(last),
+        Marker=None if is_second else page.name(start),
+        NextMarker=None if is_second else marker,
+        StartAfter=page.name(start) if is_second and start else None,
+        ContinuationToken=token,
+        NextContinuationToken=checksums.encoded(last) if is_second and last else None,
+        KeyCount=len(shown) if is_second else None,
         Contents=[
             _described(page.name(name), decode_entry(value), owner)
             for name, value in shown

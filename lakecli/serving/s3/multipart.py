@@ -6,10 +6,10 @@ object is only recorded. If the parts together are a copy of one whole object, a
 copies a large object in parts, only the object's entry is copied, not its data.
 """
 
-from collections.abc import Sequence
 from secrets import token_hex
 from threading import Lock
 from typing import Final
+from xml.etree.ElementTree import Element
 
 from starlette.responses import Response
 
@@ -104,9 +104,8 @@ def create_upload(call: Call) -> Response:
     path = objects.check_key(call)
     if not path:
         raise S3Error("InvalidArgument", "an object needs a path behind the branch")
-    named = call.headers.get("x-amz-checksum-algorithm")
     call.writer()
-    upload = new_upload(call, path, () if named is None else (checksums.named(named),))
+    upload = new_upload(call, path)
     call.context.own(Uploads).begin(upload)
     return xml_response("InitiateMultipartUploadResult", **_named(call), UploadId=upload.id)
 
@@ -115,7 +114,7 @@ def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload = _number_of(call), _upload_of(call)
     part = UploadPart(number, call.body_size, _new_tag(), call.context.clock())
-    upload.store(part, call.contents(also=upload.algorithms))
+    upload.store(part, call.contents())
     upload.record(part._replace(checksums=call.sums))
     return objects.received_response(call, part.tag)
 
@@ -135,7 +134,8 @@ def copy_part(call: Call) -> Response:
 
 def complete_upload(call: Call) -> Response:
     """Answer CompleteMultipartUpload; a repeated request gets the same response."""
-    named = xml.read_completion(call.whole(xml.LARGEST, of_upload=True))
+    document = call.whole(xml.LARGEST, of_upload=True)
+    named = xml.parse(document, "CompleteMultipartUpload")
     uploads = call.context.own(Uploads)
     etag = uploads.result_of(call)
     if etag is None:
@@ -149,34 +149,41 @@ def complete_upload(call: Call) -> Response:
     )
 
 
-def _completed(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> str:
+def _completed(call: Call, upload: Upload, named: Element) -> str:
     """Join the named parts to an object, stage it, and return its ETag."""
     action, properties = "CompleteMultipartUpload", upload.properties
-    writer = call.writer()
+    call.writer()
     parts = _chosen(call, upload, named)
-    expected = _expected_sums(call, parts)
+    expected = checksums.sent(call.headers)
     objects.check_early(call)
     source = None if expected else _whole_source(parts)  # a checksum needs the data
     if source is not None:
         return objects.etag_of(objects.stage_copy(call, source, properties, action))
-    entry = properties.entry(*upload.join(parts, writer, expected), call.context.clock())
+    entry = properties.entry(*upload.join(parts, expected), call.context.clock())
     return objects.etag_of(objects.stage(call, entry, action))
 
 
-def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[UploadPart]:
+def _chosen(call: Call, upload: Upload, document: Element) -> list[UploadPart]:
     """Return the parts of an upload that a client named in its request.
 
     Raises:
-        S3Error: a part does not exist, is too small, or has another checksum.
+        S3Error: a part does not exist, is too small, or has another checksum; or they are not in
+            ascending order.
     """
+    known = {str(number): part for number, part in list(upload.parts.items())}
     parts: list[UploadPart] = []
-    for each in named:
-        part = upload.parts.get(each.number)
-        if part is None or part.tag != each.etag:
-            raise S3Error("InvalidPart", f"the upload has no part {each.number} with this ETag")
-        if any(part.checksums.get(name, sum_) != sum_ for name, sum_ in each.checksums.items()):
-            raise S3Error("InvalidPart", f"part {each.number} has another checksum")
+    for each in document.iterfind("Part"):
+        part = known.get(xml.text_of(each, "PartNumber"))
+        if part is None or part.tag != xml.text_of(each, "ETag").strip('"'):
+            raise S3Error("InvalidPart", "the upload has no part with this number and ETag")
+        for name, text in part.checksums.items():
+            if xml.text_of(each, f"Checksum{name.upper()}") not in {"", text}:
+                raise S3Error("InvalidPart", f"part {part.number} has another checksum")
+        if parts and parts[-1].number >= part.number:
+            raise S3Error("InvalidPartOrder", "The parts are not in ascending order.")
         parts.append(part)
+    if not parts:
+        raise xml.malformed("it names no parts")
     for part in parts[:-1]:
         if part.size < SMALLEST:
             raise S3Error(
@@ -188,19 +195,6 @@ def _chosen(call: Call, upload: Upload, named: Sequence[xml.NamedPart]) -> list[
     if size is not None and size != str(sum(part.size for part in parts)):
         raise S3Error("InvalidRequest", "the parts do not have the size that was announced")
     return parts
-
-
-def _expected_sums(call: Call, parts: Parts) -> dict[str, str]:
-    """Return the checksums of the whole object that a client sent.
-
-    A checksum of the parts' checksums is verified here, and not returned.
-    """
-    found = checksums.sent(call.headers, of_upload=True)
-    for name, text in found.items():
-        sums = [part.checksums.get(name, "") for part in parts]
-        if "-" in text and all(sums) and checksums.composite(name, sums) != text:
-            raise S3Error("BadDigest", f"the object has another checksum: {name}")
-    return {name: text for name, text in found.items() if "-" not in text}
 
 
 def _whole_source(parts: Parts) -> objects.CopySource | None:

@@ -8,7 +8,7 @@ of such a header is stored with the prefix ``X-Amz-Meta-``, which lakeFS's gatew
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ from lakecli.serving.s3 import checksums, conditions, xml
 from lakecli.serving.s3.bodies import stored_encoding
 from lakecli.serving.s3.call import Call, split_key, xml_response
 from lakecli.serving.s3.errors import S3Error, of_lake_error
-from lakecli.serving.writes import Deposited, Outcome, PathChange
+from lakecli.serving.writes import Deposited, PathChange
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.contract import plain_tag
 
@@ -85,12 +85,9 @@ def etag_of(entry: Entry) -> str:
     return tag if "-" in tag else f"{tag}-1"
 
 
-def find_entry(call: Call, ref: str, path: bytes, bucket: str = "") -> tuple[Repository, Entry]:
-    """Return the repository and the entry of an object; needs a thread.
-
-    Args:
-        bucket: the name of the repository; ``""`` for the bucket of the request.
-    """
+def find_entry(call: Call, bucket: str, key: bytes) -> tuple[Repository, Entry]:
+    """Return the repository and the entry of an object; needs a thread."""
+    ref, path = split_key(key)
     with call.view(ref, bucket) as view:
         value = view.find(path) if path else None
         if value is None:
@@ -106,7 +103,7 @@ def iso_date(moment: datetime) -> str:
 
 def get_object(call: Call) -> Response:
     """Answer GetObject or HeadObject; a large object is sent while it is read."""
-    repository, entry = find_entry(call, *call.place)
+    repository, entry = find_entry(call, call.bucket, call.key)
     headers, span = _selected(call, entry)
     start, end = span or (0, entry.size)
     is_large = end - start > PIECE and call.request.method != "HEAD"
@@ -241,15 +238,22 @@ def check_early(call: Call) -> None:
             check_conditions(call.headers, view.find(path))
 
 
+def _change_to(
+    value: bytes, headers: Mapping[str, str], path: bytes, deposited: Deposited | None = None
+) -> PathChange:
+    """Return a change to an encoded entry or `TOMBSTONE` if the conditions in headers hold."""
+
+    def decide(present: bytes | None) -> bytes:
+        check_conditions(headers, present)
+        return value
+
+    return PathChange(path, decide, deposited)
+
+
 def stage(call: Call, entry: Entry, action: str, deposited: Deposited | None = None) -> Entry:
     """Stage an entry if the conditions of the request hold, and return it; needs a thread."""
     value = encode_entry(entry)
-
-    def decide(present: bytes | None) -> bytes:
-        check_conditions(call.headers, present)
-        return value
-
-    call.apply(PathChange(call.place[1], decide, deposited), action)
+    call.apply(_change_to(value, call.headers, call.place[1], deposited), action)
     return entry
 
 
@@ -257,15 +261,14 @@ def put_object(call: Call) -> Response:
     """Answer PutObject: store the body, and stage its entry."""
     path = check_key(call)
     properties = properties_of(call.headers, path)
-    body = call.whole(PIECE) if call.body_size <= PIECE else call.contents()
     writer = call.writer()
     if not path:  # a directory marker for the branch itself: nothing to store
-        if body:
+        if call.whole(PIECE):
             raise S3Error("InvalidArgument", "an object needs a path behind the branch")
         return received_response(call, "d41d8cd98f00b204e9800998ecf8427e-1")
-    if not isinstance(body, bytes):
+    if call.body_size > PIECE:
         check_early(call)
-    deposited = writer.deposit(body)
+    deposited = writer.deposit(call.contents())
     entry = properties.entry(*deposited[:3], call.context.clock())
     return received_response(call, etag_of(stage(call, entry, "PutObject", deposited)))
 
@@ -281,14 +284,12 @@ class CopySource(NamedTuple):
 
     Attributes:
         bucket: the name of the repository.
-        ref: the ref expression that names the tree of the object.
     """
 
     repository: Repository
     entry: Entry
     bucket: str
-    ref: str
-    path: bytes
+    key: bytes
 
 
 def source_of(call: Call) -> CopySource:
@@ -304,8 +305,7 @@ def source_of(call: Call) -> CopySource:
     if not slash or not bucket:
         raise S3Error("InvalidArgument", "the source of a copy is /BUCKET/REF/PATH")
     name = bucket.decode("utf-8", "surrogateescape")
-    ref, path = split_key(key)
-    source = CopySource(*find_entry(call, ref, path, name), name, ref, path)
+    source = CopySource(*find_entry(call, name, key), name, key)
     conditions.check_copy(call.headers, etag_of(source.entry), source.entry.modified_at)
     return source
 
@@ -319,7 +319,7 @@ def copy_object(call: Call) -> Response:
     properties = properties_of(call.headers, path) if directive == "REPLACE" else None
     call.writer()
     source = source_of(call)
-    is_same = (source.bucket, source.ref, source.path) == (call.bucket, *call.place)
+    is_same = (source.bucket, source.key) == (call.bucket, call.key)
     if is_same and properties is None:
         raise S3Error(
             "InvalidRequest", "an object is copied onto itself only to change its metadata: REPLACE"
@@ -359,20 +359,12 @@ def _brought(call: Call, source: CopySource) -> Entry:
     return decode_entry(own)
 
 
-def _removal(headers: Mapping[str, str], path: bytes) -> PathChange:
-    def decide(present: bytes | None) -> bytes | None:
-        check_conditions(headers, present)
-        return None if present is None else TOMBSTONE
-
-    return PathChange(path, decide)
-
-
 def delete_object(call: Call) -> Response:
     """Answer DeleteObject; a missing object counts as deleted."""
     path = call.place[1]
     call.writer()
     if path:
-        call.apply(_removal(call.headers, path), "DeleteObject")
+        call.apply(_change_to(TOMBSTONE, call.headers, path), "DeleteObject")
     return Response(status_code=204)
 
 
@@ -381,33 +373,31 @@ def delete_objects(call: Call) -> Response:
     objects, is_quiet = xml.read_deletion(call.whole(xml.LARGEST))
     errors = _delete_all(call, objects)
     deleted, failed = [], []
-    for at, each in enumerate(objects):
-        if at in errors:
-            error = of_lake_error(errors[at])
+    for each in objects:
+        if each in errors:
+            error = of_lake_error(errors[each])
             failed.append(xml.elements(Key=each.key, Code=error.code, Message=error.message))
         elif not is_quiet:
             deleted.append(xml.elements(Key=each.key))
     return xml_response("DeleteResult", Deleted=deleted, Error=failed)
 
 
-def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[int, LakeError]:
-    """Delete objects; return the errors of those that were not deleted, by index in the list."""
-    errors: dict[int, LakeError] = {}
-    by_ref: dict[str, dict[int, PathChange]] = {}
-    for at, each in enumerate(objects):
+def _delete_all(call: Call, objects: list[xml.ToDelete]) -> dict[xml.ToDelete, LakeError]:
+    """Delete objects; return the errors of those that were not deleted."""
+    by_ref: dict[str, dict[xml.ToDelete, PathChange]] = {}
+    for each in objects:
         ref, path = split_key(each.key.encode("utf-8", "surrogateescape"))
-        if each.version_id:
-            errors[at] = S3Error("InvalidArgument", "objects have no version IDs")
-        elif path:
+        if path:
             headers = {"if-match": each.etag} if each.etag else {}
-            by_ref.setdefault(ref, {})[at] = _removal(headers, path)
+            by_ref.setdefault(ref, {})[each] = _change_to(TOMBSTONE, headers, path)
+    errors: dict[xml.ToDelete, LakeError] = {}
     for ref, removals in by_ref.items():
-        outcomes: Sequence[Outcome]
         try:
             changes = list(removals.values())
             outcomes = call.writer(ref).apply(changes, client=call.client, action="DeleteObjects")
         except LakeError as error:
-            outcomes = [error] * len(removals)
+            errors |= dict.fromkeys(removals, error)
+            continue
         pairs = zip(removals, outcomes, strict=True)
-        errors |= {at: each for at, each in pairs if isinstance(each, LakeError)}
+        errors |= {each: outcome for each, outcome in pairs if isinstance(outcome, LakeError)}
     return errors

@@ -1,23 +1,27 @@
 """Unfinished uploads: stores their parts, and joins them.
 
 If the namespace is a directory, the parts of an upload are written to one temporary file. The
-offset of a part is computed as if all parts before it had the size of the first part. This is true
-for nearly all uploads, and then joining the parts moves no data. A larger part, and a part that is
-uploaded again, has a file of its own, which is copied when the upload is completed.
+offset of a part is computed as if all parts before it had the size of the largest part so far. This
+is true for nearly all uploads, and then joining the parts moves no data. Otherwise, as after a part
+that is larger or uploaded again, the parts are copied when the upload is completed.
 
 If the namespace is a bucket, each part is sent to a multipart upload of the bucket, under a key for
-incoming objects.
+incoming objects. When the digest is known, the bucket copies the joined object to its final key
+(`take_over`). If the process is killed, garbage collection deletes incoming objects and aborts
+unfinished uploads.
 
 In both cases, parts are hashed in order while other parts arrive, up to the first missing part. A
-part that is copied from another object is only recorded, and read when the upload is completed.
+part that is copied from another object is only recorded, and read when the upload is completed. If
+the client sends a checksum of the object, the object is read again.
 """
 
-import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
+from io import FileIO
+from itertools import accumulate, chain
 from secrets import token_hex
 from threading import Lock
 from time import time_ns
@@ -38,7 +42,6 @@ from lakecli.serving.s3 import checksums
 from lakecli.serving.s3.call import Call
 from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.objects import CopySource, properties_of
-from lakecli.serving.writes import BranchWriter
 from lakecli.stores.capabilities import UploadedPart, UploadId, UploadNotFound, uploads_of
 from lakecli.stores.contract import size_of
 from lakecli.stores.local.batch import LocalBatch
@@ -55,9 +58,6 @@ Joined = tuple[str, str, int]
 
 Sums = Mapping[str, str]
 """Checksums in base64, by algorithm; see `checksums.ALGORITHMS`."""
-
-_WHOLE: Final = ""
-"""The tag of a pseudo-part that stands for the whole object."""
 
 
 class UploadPart(NamedTuple):
@@ -88,38 +88,25 @@ def no_such_upload() -> S3Error:
 
 
 class Upload(ABC):
-    """An unfinished upload. Safe to share between threads.
+    """An unfinished upload. Safe to share between threads."""
 
-    Args:
-        algorithms: the checksums of the object to compute.
-    """
-
-    def __init__(
-        self, call: Call, path: bytes, algorithms: Sequence[str], repository: Repository
-    ) -> None:
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
         self.started_at = call.context.clock()
         self.id = f"{time_ns():016x}{token_hex(8)}"  # so IDs sort by age, as S3 lists uploads
         self.bucket, self.key = call.bucket, call.key
         self.properties = properties_of(call.headers, path)
-        self.algorithms = algorithms
         self.parts: dict[int, UploadPart] = {}
         self.completing = Lock()
         self._repository = repository
         self._joined: tuple[list[str], Joined] | None = None
+        self._copied: set[str] = set()
+        """The tags of the parts copied from objects that are stored already."""
         self._is_ended = False
         self._lock = Lock()  # of the attributes of subclasses
         self._hashing = Lock()  # of the attributes below
-        self._restart()
-        self._begin()
-
-    def _restart(self) -> None:
         self._hasher = blake3()
-        self._sums = {name: checksums.ALGORITHMS[name]() for name in self.algorithms}
         self._tags: list[str] = []
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Initialize the attributes of the subclass."""
+        """The tags of the parts that were hashed, in order."""
 
     @abstractmethod
     def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
@@ -130,7 +117,7 @@ class Upload(ABC):
         """Return the data of a part, or ``None`` if it can no longer be read."""
 
     @abstractmethod
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
         """Join stored parts; see `join`."""
 
     @abstractmethod
@@ -155,7 +142,7 @@ class Upload(ABC):
             finally:
                 self._hashing.release()
 
-    def join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def join(self, parts: Parts, sums: Sums) -> Joined:
         """Join parts in the given order, and return the object; no part can be recorded after that.
 
         Args:
@@ -167,11 +154,12 @@ class Upload(ABC):
         tags = [part.tag for part in parts]
         if self._joined is None:
             for part in parts:
-                if part.source is not None:
+                if part.source is not None and part.tag not in self._copied:
                     repository, entry = part.source.repository, part.source.entry
-                    pieces = read_part(repository, entry, part.start, part.size)
-                    self.store(part, pieces if part.size else ())
-            self._joined = tags, self._join(parts, writer, sums)
+                    self.store(part, read_part(repository, entry, part.start, part.size))
+                    self._copied.add(part.tag)
+            self._joined = tags, self._join(parts, sums)
+            self._discard()
         elif self._joined[0] != tags:
             raise S3Error("InvalidPart", "the upload was completed before, with other parts")
         return self._joined[1]
@@ -185,40 +173,47 @@ class Upload(ABC):
         pieces = self._read(part)
         if pieces is None:
             return False
-        try:
-            for piece in pieces:
-                for hasher in (self._hasher, *self._sums.values()):
-                    hasher.update(piece)
-        except BaseException:
-            self._restart()
-            raise
+        hasher = self._hasher.copy()
+        for piece in pieces:
+            hasher.update(piece)
+        self._hasher = hasher
         self._tags.append(part.tag)
         return True
 
-    def _digest(self, parts: Parts, sums: Sums) -> str | None:
-        """Return the digest of the joined parts, or ``None`` if a part can no longer be read.
+    def _digest(self, parts: Parts) -> str | None:
+        """Return the digest of the joined parts, or ``None`` if the joined object must be read.
 
-        Raises:
-            S3Error: BadDigest; the object has another checksum.
+        It must if other parts were hashed, or a part can no longer be read.
         """
         with self._hashing:
-            unannounced = sums.keys() - self._sums.keys()
-            self.algorithms = (*self.algorithms, *unannounced)
-            if unannounced or [part.tag for part in parts[: len(self._tags)]] != self._tags:
-                self._restart()
-            if not all(self._hash(part) for part in parts[len(self._tags) :]):
-                return None
-            for name, text in sums.items():
-                if checksums.encoded(self._sums[name].digest()) != text:
-                    raise S3Error("BadDigest", f"the object has another checksum: {name}")
-            return self._hasher.hexdigest()
+            count = len(self._tags)
+            is_begun = [part.tag for part in parts[:count]] == self._tags
+            is_whole = is_begun and all(map(self._hash, parts[count:]))
+            return self._hasher.hexdigest() if is_whole else None
 
 
-def new_upload(call: Call, path: bytes, algorithms: Sequence[str]) -> Upload:
-    """Return a new upload to the bucket of a request; `Upload` describes the parameters."""
+def _digest_of(pieces: Iterable[bytes], sums: Sums) -> str:
+    """Return the digest of an object.
+
+    Raises:
+        S3Error: BadDigest; the object has another checksum than one of `sums`.
+    """
+    whole = blake3()
+    hashers = {name: checksums.ALGORITHMS[name]() for name in sums}
+    for piece in pieces:
+        for hasher in (whole, *hashers.values()):
+            hasher.update(piece)
+    for name, text in sums.items():
+        if checksums.encoded(hashers[name].digest()) != text:
+            raise S3Error("BadDigest", f"the object has another checksum: {name}")
+    return whole.hexdigest()
+
+
+def new_upload(call: Call, path: bytes) -> Upload:
+    """Return a new upload of an object to the bucket of a request."""
     repository = call.context.served.repository(call.bucket)
     kind = FileUpload if uploads_of(repository.store) is None else BucketUpload
-    return kind(call, path, algorithms, repository)
+    return kind(call, path, repository)
 
 
 _batches: WeakKeyDictionary[object, LocalBatch] = WeakKeyDictionary()
@@ -231,43 +226,43 @@ _publishing: Final = Lock()
 class FileUpload(Upload):
     """An upload to a namespace that is a directory."""
 
-    def _begin(self) -> None:
-        store = self._repository.store
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
+        super().__init__(call, path, repository)
+        store = repository.store
         with _adding:
             batch = _batches.get(store) or store.batch()
             assert isinstance(batch, LocalBatch)
             self._batch = _batches[store] = batch
-        self._places: dict[str, tuple[str, int]] = {}
-        """The file and the offset of each part, by the tag of the part."""
         self._files: list[str] = []
         self._main = ""
         self._stride = 0
+        self._taken: set[tuple[str, int]] = set()
+        """The file and the offset of each part, including parts that still arrive."""
+        self._places: dict[str, tuple[str, int]] = {}
+        """The file and the offset of each stored part, by the tag of the part."""
 
     def store(self, part: UploadPart, pieces: Iterable[bytes]) -> None:
         """See `Upload.store`."""
-        name, offset = self._place(part)
+        name, offset = place = self._place(part)
         try:
-            with self._open(name) as file:
-                os.lseek(file.fileno(), offset, os.SEEK_SET)
+            with self._batch.reopen(name) as file:
+                file.seek(offset)
                 for piece in pieces:
                     write_all(file.fileno(), piece)
         except BaseException:
-            with self._lock:
-                del self._places[part.tag]
-                if name != self._main:
-                    self._drop(name)
+            self._taken.remove(place)
             raise
+        self._places[part.tag] = place
 
     def _place(self, part: UploadPart) -> tuple[str, int]:
         with self._lock:
-            # The part that arrives first may be the last of the object, which is shorter. So a
-            # larger second part starts a new file.
-            if not self._main or (part.size > self._stride and len(self._places) <= 1):
-                self._main, self._stride = self._new_file(), max(part.size, 1)
+            # The part that arrives first may be the last of the object, which is shorter.
+            if not self._main or part.size > self._stride:
+                self._main, self._stride = self._new_file(), part.size
             place = self._main, (part.number - 1) * self._stride
-            if part.size > self._stride or place in self._places.values():
+            if place in self._taken:
                 place = self._new_file(), 0
-            self._places[part.tag] = place
+            self._taken.add(place)
             return place
 
     def _new_file(self) -> str:
@@ -276,73 +271,56 @@ class FileUpload(Upload):
         self._files.append(name)
         return name
 
-    def _drop(self, name: str) -> None:
-        with suppress(LakeError):
-            self._batch.discard(name)
-
-    @contextmanager
-    def _open(self, name: str) -> Iterator[BinaryIO]:
-        try:
-            with self._batch.reopen(name) as file:
-                yield file
-        except (OSError, ValueError) as error:  # `ValueError`: the file was discarded meanwhile
-            reason = (getattr(error, "strerror", None) or str(error)).lower()
-            raise Unreachable(
-                f"cannot write into {self._repository.store.uri}: {reason}",
-                hint="free some space and send the part again",
-            ) from error
-
     def _read(self, part: UploadPart) -> Iterator[bytes]:
         name, offset = self._places[part.tag]
-        with self._open(name) as file:
+        with self._batch.reopen(name) as file:
             file.seek(offset)
             yield from _contents(file, part.size)
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
-        del writer
-        digest = self._digest(parts, sums)
-        assert digest is not None
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
+        digest = None if sums else self._digest(parts)
+        if digest is None:
+            digest = _digest_of(chain.from_iterable(map(self._read, parts)), sums)
         name, size = self._assembled(parts)
         key = data_key(digest)
         with _publishing:  # a flush that fails drops all files of the batch
             self._batch.adopt(key, name)
             self._batch.flush()
-        self._discard()
         return key, digest, size
 
     def _assembled(self, parts: Parts) -> tuple[str, int]:
         """Return the name and size of a file with all parts in order."""
-        offsets: dict[str, int] = {}
-        size = 0
-        for part in parts:
-            offsets[part.tag] = size
-            size += part.size
-        target = self._main
-        moved = [part for part in parts if self._places[part.tag] != (target, offsets[part.tag])]
-        if any(self._places[part.tag][0] == target for part in moved):
-            target, moved = self._new_file(), list(parts)
-        with self._open(target) as file:
-            for part in moved:
-                file.seek(offsets[part.tag])
+        *offsets, size = accumulate((part.size for part in parts), initial=0)
+        with self._lock:
+            name, self._main = self._main, ""  # a part that arrives from now on is not written here
+        is_arriving = len(self._taken) > len(self._places)
+        in_place = [(name, offset) for offset in offsets]
+        is_moved = is_arriving or [self._places[part.tag] for part in parts] != in_place
+        if is_moved:
+            name = self._new_file()
+        with self._batch.reopen(name) as file:
+            for part in parts if is_moved else ():
                 for piece in self._read(part):
                     write_all(file.fileno(), piece)
             file.truncate(size)
-        return target, size
+        return name, size
 
     def _discard(self) -> None:
         with self._lock:
             for name in self._files:
-                self._drop(name)
+                with suppress(LakeError):
+                    self._batch.discard(name)
 
 
 class BucketUpload(Upload):
     """An upload to a namespace in a bucket."""
 
-    def _begin(self) -> None:
-        uploads = uploads_of(self._repository.store)
+    def __init__(self, call: Call, path: bytes, repository: Repository) -> None:
+        super().__init__(call, path, repository)
+        uploads = uploads_of(repository.store)
         assert uploads is not None
         self._uploads = uploads
-        self._key = incoming_key(self._repository.lake.runtime.new_id().hex())
+        self._key = incoming_key(repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
         self._is_complete = False
         self._asked: Parts = ()
@@ -378,42 +356,59 @@ class BucketUpload(Upload):
                 self._waiting.pop(next(iter(self._waiting))).close()
 
     def _read(self, part: UploadPart) -> Iterator[bytes] | None:
-        if part.tag == _WHOLE:
-            return _contents(self._repository.store.open(self._key), part.size)
         with self._lock:
             file = self._waiting.pop(part.tag, None)
         if file is not None:
             file.seek(0)
         return None if file is None else _contents(file, part.size)
 
-    def _join(self, parts: Parts, writer: BranchWriter, sums: Sums) -> Joined:
+    def _join(self, parts: Parts, sums: Sums) -> Joined:
         assert self._upload is not None
-        digest, size = self._digest(parts, sums), sum(part.size for part in parts)
+        store, size = self._repository.store, sum(part.size for part in parts)
+        digest = None if sums else self._digest(parts)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
             sent = [self._sent[part.tag] for part in parts]
             self._asked = self._asked or parts
             try:
                 self._uploads.complete(self._key, self._upload, sent)
             except UploadNotFound:  # it may be complete, and the bucket's first response was lost
-                if parts != self._asked or size_of(self._repository.store, self._key) != size:
+                if parts != self._asked or size_of(store, self._key) != size:
                     raise
             self._is_complete = True
-        digest = digest or self._digest([parts[0]._replace(tag=_WHOLE, size=size)], sums)
-        assert digest is not None
-        self._discard()
-        return writer.take_over(self._key, digest, size)[:3]
+        if digest is None:
+            digest = _digest_of(_contents(store.open(self._key), size), sums)
+        return take_over(self._repository, self._key, digest, size), digest, size
 
     def _discard(self) -> None:
         with self._lock:
             for file in self._waiting.values():
                 file.close()
             self._waiting.clear()
-        if self._upload is not None and not self._is_complete:
+        if self._upload is not None and self._joined is None:
             with suppress(LakeError):
-                self._uploads.abort(self._key, self._upload)
+                if self._is_complete:
+                    self._repository.store.delete([self._key])
+                else:
+                    self._uploads.abort(self._key, self._upload)
 
 
-def _contents(file: BinaryIO, size: int) -> Iterator[bytes]:
+def take_over(repository: Repository, key: str, digest: str, size: int) -> str:
+    """Copy an object from an incoming key to the key of its digest, and return that key.
+
+    The incoming key is deleted. If the key of the digest already has an object of this size,
+    nothing is copied.
+    """
+    store, address = repository.store, data_key(digest)
+    claimed = repository.guard.claim([address])  # so that it is not collected as garbage
+    found = size_of(store, address) if claimed is None else claimed.get(address)
+    if found != size:
+        store.copy(key, address)
+    with suppress(LakeError):  # garbage collection deletes it later
+        store.delete([key])
+    return address
+
+
+def _contents(file: BinaryIO | FileIO, size: int) -> Iterator[bytes]:
     with file:
         while size:
             piece = file.read(min(PIECE, size))

@@ -2,7 +2,7 @@
 
 A bucket is a repository, and the first segment of a key is a ref expression. So
 ``/sales/main/orders/1`` is the path ``orders/1`` on the branch ``main`` of the repository
-``sales``. A request for an operation that is not in the tables gets the error NotImplemented.
+``sales``. A request for an operation that is not in the table gets the error NotImplemented.
 """
 
 import os
@@ -28,7 +28,7 @@ _SUBRESOURCES: Final = frozenset(
     re.findall(
         r"[\w-]+",
         "accelerate acl analytics attributes cors delete encryption intelligent-tiering inventory "
-        "legal-hold lifecycle list-type location logging metadataConfiguration metadataTable "
+        "legal-hold lifecycle location logging metadataConfiguration metadataTable "
         "metrics notification object-lock ownershipControls partNumber policy policyStatus "
         "publicAccessBlock rename replication requestPayment restore retention select session "
         "tagging torrent uploadId uploads versionId versioning versions website",
@@ -67,59 +67,47 @@ def create_bucket(call: Call) -> Response:
     raise S3Error("NotImplemented", "create the repository: `lakecli repo create`")
 
 
-def get_nothing(call: Call, root: str) -> Response:
-    """Answer with an empty document.
+def get_fixed(call: Call, root: str, **named: str | xml.Markup) -> Response:
+    """Answer with a fixed document, if the object or bucket exists.
 
-    For GetBucketLocation it means the region `REGION`; for GetBucketVersioning that versioning was
-    never enabled, because commits take the place of versions.
+    An empty document means for GetBucketLocation the region `REGION`; for GetBucketVersioning that
+    versioning was never enabled, because commits take the place of versions.
     """
-    call.check_bucket()
-    return xml_response(root)
-
-
-def get_acl(call: Call) -> Response:
-    """Answer GetBucketAcl or GetObjectAcl: the owner may do everything."""
     if call.key:
-        objects.find_entry(call, *call.place)
+        objects.find_entry(call, call.bucket, call.key)
     call.check_bucket()
-    return xml_response("AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS)
+    return xml_response(root, **named)
 
 
-def get_object_tagging(call: Call) -> Response:
-    """Answer GetObjectTagging with no tags, if the object exists."""
-    objects.find_entry(call, *call.place)
-    return xml_response("Tagging", TagSet="")
+_get_acl: Final = partial(
+    get_fixed, root="AccessControlPolicy", Owner=xml.OWNER, AccessControlList=_GRANTS
+)
 
-
-_OF_SERVICE: Final[dict[tuple[str, str], Operation]] = {("GET", ""): list_buckets}
-
-_OF_BUCKET: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): head_bucket,
-    ("PUT", ""): create_bucket,
-    ("GET", "location"): partial(get_nothing, root="LocationConstraint"),
-    ("GET", "versioning"): partial(get_nothing, root="VersioningConfiguration"),
-    ("GET", "acl"): get_acl,
-    ("GET", ""): listing.list_objects,
-    ("GET", "list-type"): listing.list_objects,
-    ("GET", "uploads"): multipart.list_uploads,
-    ("POST", "delete"): objects.delete_objects,
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "GET /": list_buckets,
+    "HEAD /bucket": head_bucket,
+    "PUT /bucket": create_bucket,
+    "GET /bucket?location": partial(get_fixed, root="LocationConstraint"),
+    "GET /bucket?versioning": partial(get_fixed, root="VersioningConfiguration"),
+    "GET /bucket?acl": _get_acl,
+    "GET /bucket": listing.list_objects,
+    "GET /bucket?uploads": multipart.list_uploads,
+    "POST /bucket?delete": objects.delete_objects,
+    "HEAD /bucket/key": objects.get_object,
+    "GET /bucket/key": objects.get_object,
+    "HEAD /bucket/key?partNumber": objects.get_object,
+    "GET /bucket/key?partNumber": objects.get_object,
+    "PUT /bucket/key": objects.put_object,
+    "DELETE /bucket/key": objects.delete_object,
+    "GET /bucket/key?acl": _get_acl,
+    "GET /bucket/key?tagging": partial(get_fixed, root="Tagging", TagSet=""),
+    "POST /bucket/key?uploads": multipart.create_upload,
+    "PUT /bucket/key?partNumber&uploadId": multipart.upload_part,
+    "POST /bucket/key?uploadId": multipart.complete_upload,
+    "DELETE /bucket/key?uploadId": multipart.abort_upload,
+    "GET /bucket/key?uploadId": multipart.list_parts,
 }
-
-_OF_OBJECT: Final[dict[tuple[str, str], Operation]] = {
-    ("HEAD", ""): objects.get_object,
-    ("GET", ""): objects.get_object,
-    ("HEAD", "partNumber"): objects.get_object,
-    ("GET", "partNumber"): objects.get_object,
-    ("PUT", ""): objects.put_object,
-    ("DELETE", ""): objects.delete_object,
-    ("GET", "acl"): get_acl,
-    ("GET", "tagging"): get_object_tagging,
-    ("POST", "uploads"): multipart.create_upload,
-    ("PUT", "partNumber&uploadId"): multipart.upload_part,
-    ("POST", "uploadId"): multipart.complete_upload,
-    ("DELETE", "uploadId"): multipart.abort_upload,
-    ("GET", "uploadId"): multipart.list_parts,
-}
+"""The operations by method, resource and the parameters in `_SUBRESOURCES`, in their order."""
 
 _SLOW: Final = frozenset({objects.copy_object, multipart.complete_upload})
 """Operations that may copy all data of an object."""
@@ -172,25 +160,22 @@ def _call_of(request: Request, context: ServingContext) -> Call:
         bucket=bucket.decode("utf-8", "surrogateescape"),
         key=key,
         query=dict(query_of(raw_query)) if raw_query else {},
-        headers={
-            name.decode("latin-1"): text.decode("latin-1").strip(" \t")
-            for name, text in scope["headers"]
-        },
+        headers={name: text.strip(" \t") for name, text in request.headers.items()},
     )
 
 
 def _operation_of(call: Call) -> Operation:
-    table = _OF_OBJECT if call.key else _OF_BUCKET if call.bucket else _OF_SERVICE
     method = call.request.method
     if method not in _METHODS:
         raise S3Error("MethodNotAllowed", f"S3 has no method {method}")
     named = sorted(_SUBRESOURCES.intersection(call.query)) if call.query else []
     if "versionId" in named:
         raise S3Error("InvalidArgument", "objects have no version IDs: name a commit as the branch")
-    operation = table.get((method, "&".join(named)))
+    resource = "/bucket/key" if call.key else "/bucket" if call.bucket else "/"
+    wanted = f"{method} {resource}?{'&'.join(named)}".removesuffix("?")
+    operation = _OPERATIONS.get(wanted)
     if operation is None:
-        what = f"{method} ?{'&'.join(named)}" if named else method
-        raise S3Error("NotImplemented", f"{what} of this resource is not implemented")
+        raise S3Error("NotImplemented", f"{wanted} is not implemented")
     if method in {"PUT", "POST"}:
         for name in _LOSSY:
             if name in call.headers:

@@ -26,6 +26,7 @@ LONGEST_SKEW: Final = timedelta(minutes=15)
 """The maximum difference between the clocks of a client and of the endpoint."""
 
 _PAYLOAD: Final = "x-amz-content-sha256"
+_SHA256: Final = "Content-Sha256"
 _FORMS: Final = frozenset({UNSIGNED, UNSIGNED_TRAILER, SIGNED_CHUNKS, SIGNED_TRAILER})
 _HEX: Final = re.compile("[0-9a-f]{64}", re.ASCII)
 _MOMENT: Final = re.compile("[0-9]{8}T[0-9]{6}Z", re.ASCII)
@@ -56,21 +57,6 @@ class Signed(NamedTuple):
     date: str
 
 
-class _Claim(NamedTuple):
-    """The signature of a request and its parameters, as sent by the client.
-
-    Attributes:
-        expires_in: the lifetime of a presigned URL; ``None`` if the signature is in the headers.
-    """
-
-    credential: str
-    signed_headers: str
-    signature: str
-    date: str = ""
-    payload: str = ""
-    expires_in: timedelta | None = None
-
-
 def verify(
     method: str,
     raw_path: bytes,
@@ -95,32 +81,33 @@ def verify(
     """
     sent = _joined(headers)
     parameters = query_of(raw_query)
-    claim = _claim_of(sent, parameters)
-    form = _HEADER if claim.expires_in is None else _QUERY
-    access_key, _, scope = claim.credential.partition("/")
+    fields, code = _fields_of(sent, parameters)
+    date, payload, signature = fields["Date"], fields[_SHA256], fields["Signature"]
+    access_key, _, scope = fields["Credential"].partition("/")
     if _SCOPE.fullmatch(scope) is None:
-        raise _malformed(form, "the Credential must be KEY/DATE/REGION/s3/aws4_request")
-    if _HEX.fullmatch(claim.signature) is None:
-        raise _malformed(form, "the Signature must be 64 hexadecimal digits")
-    _check_date(claim, scope, form, now)
-    if claim.payload not in _FORMS and _HEX.fullmatch(claim.payload) is None:
+        raise _malformed(code, "the Credential must be KEY/DATE/REGION/s3/aws4_request")
+    if _HEX.fullmatch(signature) is None:
+        raise _malformed(code, "the Signature must be 64 hexadecimal digits")
+    if not scope.startswith(date[:8]):
+        raise _malformed(code, "the date of the Credential is not that of the request")
+    _check_date(date, fields.get("Expires"), now)
+    if payload not in _FORMS and _HEX.fullmatch(payload) is None:
         raise S3Error(
             "InvalidArgument", f"{_PAYLOAD} must be one of {', '.join(sorted(_FORMS))}, or SHA-256."
         )
     secret = secret_of(access_key)
     if secret is None:
         raise S3Error("InvalidAccessKeyId", "The access key ID is not the one of this endpoint.")
-    signed_headers = _signed_of(claim, sent)
-    end = end_of_request(signed_headers, claim.payload)
+    end = end_of_request(_signed_of(fields["SignedHeaders"], sent), payload)
     key = signing_key(secret, scope)
     query = _encoded_query(parameters)
     for path in (raw_path.decode(*AS_SENT), quote(unquote_to_bytes(raw_path), safe="/~")):
-        text = text_to_sign(f"{method}\n{path or '/'}\n{query}\n{end}", claim.date, scope)
+        text = text_to_sign(f"{method}\n{path or '/'}\n{query}\n{end}", date, scope)
         # `hmac.new` keeps the GIL. `hmac.digest` would release it, and the event loop would have to
         # wait until it gets the GIL back.
         expected = hmac.new(key, text.encode(*AS_SENT), "sha256").hexdigest()
-        if hmac.compare_digest(expected, claim.signature):
-            return Signed(claim.payload, claim.signature, key, scope, claim.date)
+        if hmac.compare_digest(expected, signature):
+            return Signed(payload, signature, key, scope, date)
     raise _mismatch("check the secret key, and the host and path that were signed")
 
 
@@ -133,8 +120,16 @@ def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return joined
 
 
-def _claim_of(headers: Mapping[str, str], parameters: Sequence[tuple[str, str]]) -> _Claim:
-    """Return the signature of a request; refuse a request with none or one of another kind."""
+def _fields_of(
+    headers: Mapping[str, str], parameters: Sequence[tuple[str, str]]
+) -> tuple[dict[str, str], str]:
+    """Return the fields of a request's signature by their names in a query, without the prefix.
+
+    A request with no signature, or one of another kind, is refused.
+
+    Returns:
+        the fields, and the error code for malformed ones.
+    """
     authorization = headers.get("authorization", "")
     names = {name for name, _ in parameters}
     is_presigned = bool(names & {_SIGNATURE, f"{AWS4.prefix}Algorithm"})
@@ -149,56 +144,56 @@ def _claim_of(headers: Mapping[str, str], parameters: Sequence[tuple[str, str]])
     if not authorization and not is_presigned:
         raise S3Error("AccessDenied", "The request must be signed by Signature Version 4.")
     if is_presigned:
-        form, needed = _QUERY, _IN_QUERY
+        code, needed = _QUERY, _IN_QUERY
         pairs = [
             (name.removeprefix(AWS4.prefix), value)
             for name, value in parameters
             if name.startswith(AWS4.prefix)
         ]
+        others = {_SHA256: headers.get(_PAYLOAD, UNSIGNED)}
     else:
-        form, needed = _HEADER, _IN_HEADER
+        code, needed = _HEADER, _IN_HEADER
         algorithm, _, rest = authorization.partition(" ")
         fields = (each.strip().partition("=") for each in rest.split(","))
         pairs = [("Algorithm", algorithm), *((name, value) for name, _, value in fields)]
+        if _PAYLOAD not in headers:
+            raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
+        others = {_SHA256: headers[_PAYLOAD], "Date": headers.get("x-amz-date", "")}
     found = dict(pairs)
     if found.get("Algorithm", AWS4.algorithm) != AWS4.algorithm:
         raise S3Error("InvalidRequest", f"The signature must be of the type {AWS4.algorithm}.")
     is_known = is_presigned or found.keys() <= needed
     if len(pairs) != len(found) or not found.keys() >= needed or not is_known:
-        raise _malformed(form, f"each of {', '.join(sorted(needed))} is needed once")
-    claim = _Claim(found["Credential"], found["SignedHeaders"], found["Signature"])
-    if not is_presigned:
-        if _PAYLOAD not in headers:
-            raise S3Error("InvalidRequest", f"The header {_PAYLOAD} is missing.")
-        return claim._replace(date=headers.get("x-amz-date", ""), payload=headers[_PAYLOAD])
-    seconds, longest = found["Expires"], int(LONGEST.total_seconds())
+        raise _malformed(code, f"each of {', '.join(sorted(needed))} is needed once")
+    return others | found, code
+
+
+def _check_date(date: str, expires: str | None, now: datetime) -> None:
+    """Check when a request was signed.
+
+    Args:
+        date: the time of signing.
+        expires: the lifetime of a presigned URL in seconds; ``None`` if it is no URL.
+    """
+    seconds, longest = "1" if expires is None else expires, int(LONGEST.total_seconds())
     if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= longest:
-        raise _malformed(form, f"{AWS4.prefix}Expires must be 1 to {longest} seconds")
-    payload = found.get("Content-Sha256") or headers.get(_PAYLOAD, UNSIGNED)
-    lifetime = timedelta(seconds=int(seconds))
-    return claim._replace(date=found["Date"], payload=payload, expires_in=lifetime)
-
-
-def _check_date(claim: _Claim, scope: str, form: str, now: datetime) -> None:
+        raise _malformed(_QUERY, f"{AWS4.prefix}Expires must be 1 to {longest} seconds")
     try:
-        moment = datetime.fromisoformat(claim.date if _MOMENT.fullmatch(claim.date) else "")
+        moment = datetime.fromisoformat(date if _MOMENT.fullmatch(date) else "")
     except ValueError:
         raise S3Error("AccessDenied", "The request needs a valid date (x-amz-date).") from None
-    if not scope.startswith(claim.date[:8]):
-        raise _malformed(form, "the date of the Credential is not that of the request")
-    if claim.expires_in is not None and now - moment > claim.expires_in:
+    if expires is not None and now - moment > timedelta(seconds=int(seconds)):
         raise S3Error("AccessDenied", "Request has expired.")
-    is_late = claim.expires_in is None and now - moment > LONGEST_SKEW
-    if is_late or moment - now > LONGEST_SKEW:
+    if (expires is None and now - moment > LONGEST_SKEW) or moment - now > LONGEST_SKEW:
         raise S3Error(
             "RequestTimeTooSkewed",
             f"The request time is {moment}, and the time of this machine is {now}.",
         )
 
 
-def _signed_of(claim: _Claim, headers: Mapping[str, str]) -> dict[str, str]:
+def _signed_of(signed_headers: str, headers: Mapping[str, str]) -> dict[str, str]:
     """Return the signed headers; refuse a request that leaves a mandatory header unsigned."""
-    names = claim.signed_headers.split(";")
+    names = signed_headers.split(";")
     if names != sorted(set(names)):
         raise _mismatch("SignedHeaders must be ordered, each header once")
     missing = [name for name in names if name not in headers]

@@ -1,7 +1,7 @@
 """Reads and writes the XML documents in S3's requests and responses.
 
 Anyone with a presigned URL can send a document. So a document with a DTD is refused before its
-entities are read, and the size and the number of elements are limited. Elements are matched without
+entities are read, and the size and the number of tags are limited. Elements are matched without
 their namespace, because many clients leave it out.
 """
 
@@ -12,7 +12,6 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers.expat import ExpatError, ParserCreate
 from xml.sax.saxutils import escape
 
-from lakecli.serving.s3.checksums import ALGORITHMS
 from lakecli.serving.s3.errors import S3Error
 
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -27,8 +26,7 @@ their checksums.
 """
 
 _START: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
-_MOST_ELEMENTS: Final = 100_000
-_NUMBER: Final = re.compile("[0-9]{1,9}", re.ASCII)
+_MOST_TAGS: Final = 200_000
 _NOT_PLAIN: Final = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENCODED_BYTE: Final = re.compile(rb"[^A-Za-z0-9_.~/-]")
@@ -37,23 +35,17 @@ _PERCENT: Final = [b"%%%02X" % byte for byte in range(256)]
 
 
 class _Builder(TreeBuilder):
-    """Builds elements without namespaces, and refuses documents that are too large."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._made = 0
+    """Builds elements without namespaces and attributes."""
 
     def start(self, tag: str, _: object, /) -> Element:
-        self._made += 1
-        if self._made > _MOST_ELEMENTS:
-            self.refuse()
         return super().start(tag.rpartition(":")[2], {})
 
     def end(self, tag: str, /) -> Element:
         return super().end(tag.rpartition(":")[2])
 
-    def refuse(self, *_: object) -> None:
-        raise ExpatError
+
+def _refuse(*_: object) -> None:
+    raise ExpatError
 
 
 def parse(data: bytes, root: str) -> Element:
@@ -65,6 +57,8 @@ def parse(data: bytes, root: str) -> Element:
     Raises:
         S3Error: MalformedXML.
     """
+    if data.count(b"<") > _MOST_TAGS:
+        raise malformed("it has too many tags")
     builder = _Builder()
     # Unlike `XMLParser`, expat without namespaces does not put a possibly long one in every name.
     parser = ParserCreate("UTF-8")
@@ -72,22 +66,24 @@ def parse(data: bytes, root: str) -> Element:
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
-    parser.StartDoctypeDeclHandler = parser.ProcessingInstructionHandler = builder.refuse
+    parser.StartDoctypeDeclHandler = parser.ProcessingInstructionHandler = _refuse
     try:
         parser.Parse(data.removeprefix(BOM_UTF8), True)  # noqa: FBT003 - pyexpat takes no keywords
         found = builder.close()
     except ExpatError:
         found = Element("")
     if found.tag != root:
-        raise _malformed(f"expected was a document {root}")
+        raise malformed(f"expected was a document {root}")
     return found
 
 
-def _malformed(problem: str) -> S3Error:
+def malformed(problem: str) -> S3Error:
+    """Return the error for a document that cannot be used."""
     return S3Error("MalformedXML", f"The XML is malformed, or not of S3: {problem}.")
 
 
-def _text(element: Element, name: str) -> str:
+def text_of(element: Element, name: str) -> str:
+    """Return the text of a child element without blanks around it; ``""`` if there is none."""
     return element.findtext(name, "").strip()
 
 
@@ -96,65 +92,30 @@ class ToDelete(NamedTuple):
 
     Attributes:
         etag: the ETag that the object must have; ``""`` for any.
-        version_id: the version to delete; ``""`` if none is named.
     """
 
     key: str
     etag: str
-    version_id: str
 
 
 def read_deletion(data: bytes) -> tuple[list[ToDelete], bool]:
     """Return the 1 to 1,000 objects in the body of DeleteObjects, and whether it is quiet.
 
     Raises:
-        S3Error: MalformedXML.
+        S3Error: MalformedXML; or InvalidArgument, if one has a version ID.
     """
     root = parse(data, "Delete")
     objects = [
-        ToDelete(each.findtext("Key", ""), _text(each, "ETag"), _text(each, "VersionId"))
+        ToDelete(each.findtext("Key", ""), text_of(each, "ETag"))
         for each in root.iterfind("Object")
     ]
+    if root.find("Object/VersionId") is not None:
+        raise S3Error("InvalidArgument", "objects have no version IDs")
     if not 1 <= len(objects) <= MOST_DELETED:
-        raise _malformed(f"a request deletes 1 to {MOST_DELETED} objects")
+        raise malformed(f"a request deletes 1 to {MOST_DELETED} objects")
     if not all(each.key for each in objects):
-        raise _malformed("an Object has no Key")
-    return objects, _text(root, "Quiet").lower() == "true"
-
-
-class NamedPart(NamedTuple):
-    """A part in a CompleteMultipartUpload request.
-
-    Attributes:
-        etag: the ETag of the part, without quotes.
-        checksums: the checksums of the part in base64, by the names in `checksums.ALGORITHMS`.
-    """
-
-    number: int
-    etag: str
-    checksums: dict[str, str]
-
-
-def read_completion(data: bytes) -> list[NamedPart]:
-    """Return the 1 to 10,000 parts in the body of CompleteMultipartUpload, by ascending number.
-
-    Raises:
-        S3Error: MalformedXML; or InvalidPartOrder, if they are not in ascending order.
-    """
-    parts: list[NamedPart] = []
-    for each in parse(data, "CompleteMultipartUpload").iterfind("Part"):
-        number, etag = _text(each, "PartNumber"), _text(each, "ETag")
-        if _NUMBER.fullmatch(number) is None or not 1 <= int(number) <= MOST_PARTS or not etag:
-            raise _malformed(f"a Part needs an ETag and a PartNumber of 1 to {MOST_PARTS}")
-        if parts and parts[-1].number >= int(number):
-            raise S3Error("InvalidPartOrder", "The parts are not in ascending order.")
-        found = ((name, _text(each, f"Checksum{name.upper()}")) for name in ALGORITHMS)
-        parts.append(
-            NamedPart(int(number), etag.strip('"'), {n: text for n, text in found if text})
-        )
-    if not parts:
-        raise _malformed("it names no parts")
-    return parts
+        raise malformed("an Object has no Key")
+    return objects, text_of(root, "Quiet").lower() == "true"
 
 
 class Markup(str):

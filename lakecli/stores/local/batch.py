@@ -21,8 +21,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import compress
 from threading import Lock, Thread
@@ -150,14 +150,21 @@ class LocalBatch:
             target.take(b"/".join(names[:-1]), names[-1], temporary, self._own.descriptor)
             self._spools.remove(temporary)
 
-    def reopen(self, temporary: str) -> FileIO:
-        """Open the temporary file of a spool again, to read and write it; the caller closes it."""
-        with self._files.translated("temporary files"), self._lock:
-            if self._own is None or temporary not in self._spools:
-                raise ValueError(f"not a spool of this batch: {temporary!r}")
-            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, dir_fd=self._own.descriptor)
-        return FileIO(descriptor, "r+b")
+    @contextmanager
+    def reopen(self, temporary: str) -> Iterator[FileIO]:
+        """Open the temporary file of a spool again, to read and write it in the block.
+
+        Raises:
+            Unreachable: reading or writing failed, or the file was discarded meanwhile.
+        """
+        with self._files.translated("temporary files"):
+            with self._lock:
+                if self._own is None or temporary not in self._spools:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+                flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+                descriptor = os.open(temporary, flags, dir_fd=self._own.descriptor)
+            with FileIO(descriptor, "r+b") as file:
+                yield file
 
     def discard(self, temporary: str) -> None:
         """Remove the temporary file of a spool that will not be finished."""

@@ -32,7 +32,6 @@ MODELS = {
     "listRepositories": "RepositoryList",
     "createRepository": "Repository",
     "getRepository": "Repository",
-    "dumpRefs": "RefsDump",
     "dumpSubmit": "TaskInfo",
     "dumpStatus": "RepositoryDumpStatus",
     "restoreSubmit": "TaskInfo",

@@ -85,14 +85,8 @@ def test_reset(site: Site) -> None:
     assert results(site("GET", MAIN + "/diff"), "path") == ["a/1", "a/2", "c"]
     assert site("PUT", MAIN, {"type": "common_prefix", "path": "a/"}).status == 204
     assert results(site("GET", MAIN + "/diff"), "path") == ["c"]
-    first = site("GET", MAIN).json["commit_id"]
-    assert site("PUT", MAIN + "/hard_reset", ref=first).status == 400
     assert site("PUT", MAIN, {"type": "reset"}).status == 204
     assert results(site("GET", MAIN + "/diff"), "path") == []
-    put(site, "d")
-    commit(site)
-    assert site("PUT", MAIN + "/hard_reset", ref=first).status == 204
-    assert site("GET", MAIN).json["commit_id"] == first
     assert site("PUT", MAIN, {"type": "all"}).status == 400
 
 

@@ -7,24 +7,20 @@ import base64
 import io
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
-
-from starlette.requests import Request
+from urllib.parse import unquote, urlsplit
 
 from lakecli.repository import branch, tag
 from lakecli.repository.commit import commit
 from lakecli.repository.merge import MergeOptions, merge
 from lakecli.serving.access import COOKIE, EndpointAccess
+from lakecli.serving.app import make_app
 from lakecli.serving.context import Options, ServingContext
-from lakecli.serving.page.routes import handle
 from lakecli.serving.served import Opening, Served
 from tests.support import lakes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from starlette.responses import Response
 
     from lakecli.repository.contract import Repository
     from lakecli.repository.handle.lake import Lake
@@ -75,7 +71,7 @@ class Answer(NamedTuple):
 
 
 class Site:
-    """Pages over a lake; every request has a session unless it says otherwise."""
+    """An endpoint of a lake; every request has a session unless it says otherwise."""
 
     def __init__(self, lake: Lake) -> None:
         self.access = EndpointAccess("KEY", "secret")
@@ -92,24 +88,30 @@ class Site:
         if value := self.session if cookie is None else cookie:
             headers.append((b"cookie", f"{COOKIE}={value}".encode()))
         scope = {
-            "type": "http", "method": method, "path": parts.path, "query_string":
-            os.fsencode(parts.query), "headers": headers, "server": ("127.0.0.1", 8000),
-            "scheme": "http", "http_version": "1.1",
+            "type": "http", "method": method, "path": unquote(parts.path),
+            "raw_path": parts.path.encode(), "query_string": os.fsencode(parts.query),
+            "headers": headers, "server": ("127.0.0.1", 8000), "scheme": "http",
+            "http_version": "1.1",
         }  # fmt: skip
         return asyncio.run(_answer(scope, self.context))
 
 
 async def _answer(scope: dict[str, Any], context: ServingContext) -> Answer:
-    response: Response = await handle(Request(scope), context)
     sent: list[Any] = []
+    errors: list[BaseException] = []
+
+    waiting = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Any:
-        await asyncio.sleep(60)
+        if not waiting:
+            await asyncio.sleep(60)
+        return waiting.pop()
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await response(scope, receive, send)
+    await make_app(context, report=errors.append)(scope, receive, send)
+    assert not errors
     start, *rest = sent
     headers = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return Answer(start["status"], headers, b"".join(each.get("body", b"") for each in rest))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from base64 import b64encode
 from datetime import UTC, datetime
-from hashlib import md5, sha1, sha256
+from hashlib import md5, sha256
 from io import BytesIO
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
@@ -116,14 +116,6 @@ def test_checksums_in_headers_and_trailers(algorithm: str) -> None:
         assert decoded(form, headers, [right]) == (DATA, {algorithm: text})
         other = chunked(DATA, 1000, signed=signed, trailers={name: checksum_of(algorithm, b"")})
         assert code_of(form, headers, other) == "BadDigest"
-
-
-def test_checksums_that_only_the_caller_wants() -> None:
-    body = Body(
-        signed_for(UNSIGNED), {"content-length": str(len(DATA))}, limit=LIMIT, also=["sha1"]
-    )
-    assert b"".join(body.read([DATA])) == DATA
-    assert body.sums == {"sha1": b64encode(sha1(DATA).digest()).decode()}
 
 
 def test_the_checksum_of_an_upload_is_not_that_of_the_document() -> None:

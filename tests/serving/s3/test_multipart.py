@@ -16,6 +16,7 @@ from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
 from lakecli.serving.s3.multipart import Uploads
+from lakecli.serving.s3.parts import UploadPart
 from lakecli.serving.writes import BranchWriter
 from lakecli.stores.contract import size_of
 from lakecli.stores.local import files as local_files
@@ -25,7 +26,7 @@ from tests.serving.s3_wire import digest64
 from tests.support.memory_store import MemoryUploads
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tests.serving.s3.site import Site
     from tests.serving.s3_wire import Answer
@@ -193,6 +194,40 @@ def test_wrong_requests(site: Site) -> None:
     assert upload.complete().status == 200
 
 
+def named(number: object, etag: str, more: str = "") -> str:
+    return f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{more}</Part>"
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ("", "MalformedXML"),
+        (named(0, "«1»"), "InvalidPart"),
+        (named("", "«1»"), "InvalidPart"),
+        (named("-1", "«1»"), "InvalidPart"),
+        (named("01", "«1»"), "InvalidPart"),
+        (named("9" * 5_000, "«1»"), "InvalidPart"),
+        (named(1, ""), "InvalidPart"),
+        (named(1, "«2»"), "InvalidPart"),
+        (named(1, "«1»", "<ChecksumCRC32>AAAAAA==</ChecksumCRC32>"), "InvalidPart"),
+        (named(1, "«1»") * 2, "InvalidPartOrder"),
+        (named(2, "«2»") + named(1, "«1»"), "InvalidPartOrder"),
+    ],
+)
+def test_parts_that_cannot_be_joined(site: Site, parts: str, code: str) -> None:
+    upload = Uploading(site)
+    for number in (1, 2):
+        upload.send(number, body_of(number), **sum_of(body_of(number)))
+        parts = parts.replace(f"«{number}»", upload.tags[number])
+    document = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
+    assert site("POST", "main/a", document.encode(), uploadId=upload.id).code == code
+
+    checksum = f"<ChecksumCRC32>{digest64('crc32', body_of(1))}</ChecksumCRC32>"
+    right = named(" 1 ", f" {upload.tags[1][1:-1]} ", checksum)
+    document = f"<CompleteMultipartUpload>{right}</CompleteMultipartUpload>"
+    assert site("POST", "main/a", document.encode(), uploadId=upload.id).status == 200
+
+
 def test_a_repeated_completion_has_the_same_answer(either: Site) -> None:
     upload = Uploading(either)
     upload.send(1, b"x")
@@ -293,7 +328,7 @@ def test_checksums_of_parts_and_of_the_object(either: Site) -> None:
     upload = Uploading(either, headers={"x-amz-checksum-algorithm": "CRC32"})
     bodies = [body_of(1), b"end"]
     for number, body in enumerate(bodies, 1):
-        answer = upload.send(number, body)
+        answer = upload.send(number, body, **sum_of(body))
         assert answer.headers["x-amz-checksum-crc32"] == digest64("crc32", body)
     whole: dict[str, Any] = {"x-amz-checksum-type": "FULL_OBJECT"}
 
@@ -321,6 +356,16 @@ def test_the_checksum_of_an_object_copied_in_parts_is_verified(either: Site) -> 
 
     assert upload.complete(**sum_of(b"x")).code == "BadDigest"
     assert upload.complete(**sum_of(body_of(7, 20_000))).status == 200
+    assert left(either) == []
+
+
+def test_an_upload_that_is_aborted_after_a_wrong_checksum_leaves_nothing(either: Site) -> None:
+    upload = Uploading(either)
+    upload.send(1, body_of(1))
+
+    assert upload.complete(**sum_of(b"x")).code == "BadDigest"
+    assert upload.abort().status == 204
+    assert left(either) == []
 
 
 def test_parts_and_uploads_are_listed(site: Site) -> None:
@@ -366,6 +411,17 @@ def test_too_many_parts_that_wait_are_read_again(
     assert either("GET", "main/a").body == body
 
 
+def test_contents_that_are_there_already_are_stored_once(either: Site) -> None:
+    for key in ("main/a", "main/b"):
+        upload = Uploading(either, key)
+        upload.send(1, b"joined")
+        assert upload.complete().status == 200
+        assert either("GET", key).body == b"joined"
+
+    assert len(list(either.demo.store.list("data/"))) == 1
+    assert left(either) == []
+
+
 def test_a_completion_that_failed_is_repeated(
     either: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,9 +432,9 @@ def test_a_completion_that_failed_is_repeated(
     def fail(*_: object, **__: object) -> None:
         raise Unreachable("away")
 
-    for name in ("take_over", "apply"):
+    for owner, name in ((parts, "take_over"), (BranchWriter, "apply")):
         with monkeypatch.context() as patch:
-            patch.setattr(BranchWriter, name, fail)
+            patch.setattr(owner, name, fail)
             if name == "apply" or either.demo.store.uri.startswith("memory:"):
                 assert upload.complete().code == "ServiceUnavailable"
 
@@ -418,12 +474,12 @@ def test_a_completion_that_failed_loses_no_other_upload(
     for number in (1, 2):
         Uploading(site, f"main/{number}").send(1, body_of(number))
     first, second = site.context.own(Uploads).listed("demo")
-    writer, flush, adopted = site.served.writer("demo", "main"), LocalBatch.flush, Event()
+    flush, adopted = LocalBatch.flush, Event()
     with ThreadPoolExecutor(2) as pool:
 
         def fail(batch: LocalBatch) -> None:
             monkeypatch.setattr(LocalBatch, "flush", wait)
-            joined.append(pool.submit(second.join, [second.parts[1]], writer, {}))
+            joined.append(pool.submit(second.join, [second.parts[1]], {}))
             adopted.wait(0.05)  # nothing is adopted between another upload's file and its flush
             with monkeypatch.context() as patch:
                 patch.setattr(local_files, "sync_file", Mock(side_effect=SyncError(EIO, "lost")))
@@ -436,10 +492,36 @@ def test_a_completion_that_failed_loses_no_other_upload(
 
         monkeypatch.setattr(LocalBatch, "flush", fail)
         joined: list[Future[Any]] = []
-        failed = pool.submit(first.join, [first.parts[1]], writer, {})
+        failed = pool.submit(first.join, [first.parts[1]], {})
         assert isinstance(failed.exception(), Unreachable)
         address, _, size = joined[0].result()
     assert size_of(site.demo.store, address) == size
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_part_that_still_arrives_does_not_change_the_object(site: Site, number: int) -> None:
+    """A part is sent twice, or is not named: what arrives late is not written into the object."""
+    upload = Uploading(site)
+    upload.send(1, body_of(1))
+    (found,) = site.context.own(Uploads).listed("demo")
+    begun, completed = Event(), Event()
+
+    def pieces() -> Iterator[bytes]:
+        begun.set()
+        completed.wait(10)
+        yield body_of(9)
+
+    late = UploadPart(number, 5 << 10, "late", site.context.clock())
+    with ThreadPoolExecutor(1) as pool:
+        storing = pool.submit(found.store, late, pieces())
+        begun.wait(10)
+        upload.send(2, body_of(2))
+        done = upload.complete()
+        completed.set()
+        storing.exception()
+
+    assert done.status == 200
+    assert site("GET", "main/a").body == body_of(1) + body_of(2)
 
 
 def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
