@@ -99,7 +99,7 @@ def _no_endpoint() -> Iterator[None]:
 
     def run_until_stopped(endpoint: Any) -> bool:
         endpoint._bound.close()
-        endpoint._told()
+        endpoint._started()
         return True
 
     with pytest.MonkeyPatch.context() as patch:
