@@ -37,6 +37,15 @@ class Core(Protocol):
     def decode_records(self, payload: bytes, /) -> tuple[list[bytes], list[bytes]] | None:
         """Do the same as `lakecli.sstable.block.decode_records`."""
 
+    def decode_run(
+        self, data: bytes, offsets: list[int], sizes: list[int], /
+    ) -> tuple[list[bytes], list[bytes], list[int]] | None:
+        """Verify and decode many stored blocks, as `lakecli.sstable.reader.decode_block` does each.
+
+        Returns:
+            The keys and the values of all records, and where the records of each block begin.
+        """
+
     def decode_index(self, payload: bytes, /) -> tuple[list[bytes], list[int]] | None:
         """Do the same as `lakecli.sstable.directory.decode_handles`."""
 
@@ -185,7 +194,7 @@ class Core(Protocol):
         """Do the same as `lakecli.serving.s3.checksums.python_crc64nvme`."""
 
 
-INTERFACE: Final = 15
+INTERFACE: Final = 16
 """Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -214,20 +214,33 @@ append_entries(Cursor *cursor, Kind kind, PyObject *keys, PyObject *values)
     return 1;
 }
 
+/* Append all keys and values of a block. Return as `append_entries` does. */
+static int
+append_block(Bytes block, Kind kind, PyObject *keys, PyObject *values)
+{
+    Cursor cursor;
+    return open_block(&cursor, block) && append_entries(&cursor, kind, keys, values);
+}
+
+int
+append_records(Bytes block, PyObject *keys, PyObject *values)
+{
+    return append_block(block, RECORDS, keys, values);
+}
+
 static PyObject *
 decode_block(PyObject *payload, Kind kind)
 {
     Bytes block;
-    Cursor cursor;
     PyObject *result = NULL;
 
-    if (!view_bytes(payload, &block) || !open_block(&cursor, block)) {
+    if (!view_bytes(payload, &block)) {
         Py_RETURN_NONE;
     }
     PyObject *keys = PyList_New(0);
     PyObject *values = PyList_New(0);
     if (keys != NULL && values != NULL) {
-        if (append_entries(&cursor, kind, keys, values)) {
+        if (append_block(block, kind, keys, values)) {
             result = PyTuple_Pack(2, keys, values);
         }
         else if (!PyErr_Occurred()) {

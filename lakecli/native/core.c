@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 15
+#define INTERFACE 16
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -66,6 +66,7 @@ write_varint(uint8_t *to, uint64_t number)
 
 static PyMethodDef core_methods[] = {
     {"decode_records", decode_records, METH_O, NULL},
+    {"decode_run", decode_run, METH_VARARGS, NULL},
     {"decode_index", decode_index, METH_O, NULL},
     {"decode_pairs", decode_pairs, METH_O, NULL},
     {"decode_tail", decode_tail, METH_VARARGS, NULL},

@@ -82,8 +82,13 @@ int seek_value(Bytes payload, Bytes key, Bytes *value);
 int seek_pair(Bytes payload, Bytes key, Bytes *value);
 int seek_handle(Bytes payload, Bytes key, uint64_t numbers[2]);
 
+/* Append the keys and the values of a block of records.
+   Return 0 after an error, or, without one, if the block is left to the twin. */
+int append_records(Bytes payload, PyObject *keys, PyObject *values);
+
 /* The functions of the module. */
 PyObject *decode_records(PyObject *module, PyObject *payload);
+PyObject *decode_run(PyObject *module, PyObject *args);
 PyObject *decode_index(PyObject *module, PyObject *payload);
 PyObject *decode_tail(PyObject *module, PyObject *args);
 PyObject *decode_pairs(PyObject *module, PyObject *payload);

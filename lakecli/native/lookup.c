@@ -209,6 +209,69 @@ find(int file, Bytes top, const uint64_t ends[2], Bytes key, Block *partition, B
 
 #ifdef HAS_CHECKSUMS
 
+/* Append the records of a stored block. Return 0 after an error, or if it is left to the twin. */
+static int
+append_stored(Bytes data, PyObject *offset, PyObject *size, PyObject *keys, PyObject *values)
+{
+    Bytes payload;
+    uint8_t unpacked[MAX_PAYLOAD_SIZE];
+
+    Py_ssize_t from = PyLong_AsSsize_t(offset);
+    Py_ssize_t count = PyLong_AsSsize_t(size);
+    if (from < 0 || count < 0 || from > data.size || count > data.size - from) {
+        return 0;
+    }
+    Bytes stored = {data.start + from, count};
+    return open_stored(stored, unpacked, &payload) && append_records(payload, keys, values);
+}
+
+#endif
+
+/* decode_run(data, list of offsets, list of sizes) -> (keys of all stored blocks, their values,
+   where the records of each block begin, and their number): the twin is
+   `sstable.reader.decode_block`, called for each block. */
+PyObject *
+decode_run(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *data_object, *offsets, *sizes;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(args, "OO!O!", &data_object, &PyList_Type, &offsets, &PyList_Type,
+                          &sizes))
+    {
+        return NULL;
+    }
+#ifdef HAS_CHECKSUMS
+    Bytes data;
+    Py_ssize_t count = PyList_Size(offsets);
+    if (__builtin_cpu_supports("sse4.2") && view_bytes(data_object, &data)
+        && PyList_Size(sizes) == count)
+    {
+        PyObject *keys = PyList_New(0);
+        PyObject *values = PyList_New(0);
+        PyObject *starts = PyList_New(0);
+        int is_whole = keys != NULL && values != NULL && starts != NULL
+                       && append_owned(starts, PyLong_FromLong(0));
+        for (Py_ssize_t at = 0; is_whole && at < count; at++) {
+            is_whole = append_stored(data, PyList_GetItem(offsets, at), PyList_GetItem(sizes, at),
+                                     keys, values)
+                       && append_owned(starts, PyLong_FromSsize_t(PyList_Size(keys)));
+        }
+        if (is_whole) {
+            result = PyTuple_Pack(3, keys, values, starts);
+        }
+        Py_XDECREF(keys);
+        Py_XDECREF(values);
+        Py_XDECREF(starts);
+    }
+#endif
+    if (result == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return result;
+}
+
+#ifdef HAS_CHECKSUMS
+
 /* The version and the magic, which end a file. */
 static const uint8_t FOOTER_END[] = {2, 0, 0, 0, 0xF7, 0xCF, 0xF4, 0x85, 0xB7, 0x41, 0xE2, 0x88};
 

@@ -7,7 +7,7 @@ the file and the offset.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Self
 
 from lakecli import native
@@ -281,14 +281,17 @@ class SSTable(KeyLookup):
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]
         data = self._read(base, offsets[-1] + sizes[-1])
-        starts = [0]
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        for number, at, size in zip(range(start, stop), offsets, sizes, strict=True):
-            block = self._decoded(number, data[at : at + size])
-            keys += block.keys
-            values += block.values
-            starts.append(len(keys))
+        core = native.core()
+        found = None if core is None else core.decode_run(data, offsets, sizes)
+        keys, values, starts = found or ([], [], [0])
+        for number, (first, last) in enumerate(pairwise(starts), start):
+            self._check_bounds(number, keys[first:last])
+        if found is None:
+            for number, at, size in zip(range(start, stop), offsets, sizes, strict=True):
+                block = self._decoded(number, data[at : at + size])
+                keys += block.keys
+                values += block.values
+                starts.append(len(keys))
         separators = self.separators[start:stop]
         return Run(memoryview(data), offsets, sizes, separators, starts, keys, values)
 

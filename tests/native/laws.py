@@ -136,11 +136,15 @@ def check_file(core: Core, stored: Sequence[bytes], keys: Sequence[bytes]) -> bo
         assert payload is None or payload == unpack(block)
     lookup = object.__new__(KeyLookup)
     data = b"".join(stored)
+    run = core.decode_run(data, [0, 0], [len(stored[0])] * 2)
+    if run is not None:
+        keys_of, values_of = decode_records(unpack(stored[0]))
+        assert run == (keys_of * 2, values_of * 2, [0, len(keys_of), 2 * len(keys_of)])
     lookup.name, lookup.is_deep, lookup.data_size = "file", len(stored) > 1, len(stored[0])
     lookup.source, lookup.top_offset = BytesSource("file", data), len(data)
     handle = len(data) - len(stored[-1]), len(stored[-1]) - BLOCK_TRAILER_SIZE
     lookup.top = index_of({b"\xff" * 700: handle})
-    is_decided = True
+    is_decided = run is not None
     with TemporaryFile() as file:
         file.write(data)
         file.flush()
