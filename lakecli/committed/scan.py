@@ -17,7 +17,7 @@ from functools import partial
 from typing import AnyStr, Final, NamedTuple, Self, TypeAlias
 
 from lakecli.base.model import ChangeType, MetarangeId
-from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord
+from lakecli.committed.metaranges import Metarange, Mismatch, RangeRecord, is_ours, iter_runs
 from lakecli.committed.tree_store import TreeStore
 from lakecli.committed.values import is_same
 from lakecli.sstable.reader import SSTable
@@ -34,11 +34,19 @@ def scan(
 def scan_columns(
     trees: TreeStore, tree: MetarangeId, *, start: bytes = b"", prefix: bytes = b""
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield paths and encoded values in order, one block of them at a time."""
-    cursor = Cursor(trees, trees.metarange(tree), start=max(start, prefix), stop=prefix_end(prefix))
+    """Yield paths and encoded values in order, one or several blocks of them at a time."""
+    first, stop = max(start, prefix), prefix_end(prefix)
+    cursor = Cursor(trees, trees.metarange(tree), start=first, stop=stop)
     while cursor.standing != Standing.END:
         if cursor.standing == Standing.RANGE:
-            cursor.enter_range()
+            record = cursor.record
+            table = trees.table(record)
+            is_whole = first <= record.min_key and (stop is None or record.max_key < stop)
+            if is_whole and is_ours(table):
+                yield from ((run.keys, run.values) for run in iter_runs(table, record))
+                cursor.skip_range()
+            else:
+                cursor.enter_range()
         elif cursor.standing == Standing.BLOCK:
             cursor.enter_block()
         else:

@@ -95,7 +95,7 @@ CLAIMS: Final = {
     "first push of an import": Claim(0.25, IMPORT, Kind.PROCESSOR),
     "import on Spark": Claim(1.3, LOCAL, Kind.PROCESSOR),
     "fs ls -r and diff of everything": Claim(1.2, DECODED, Kind.PROCESSOR),
-    "manifest of everything": Claim(1.4, DECODED, Kind.PROCESSOR),
+    "manifest of everything": Claim(1.2, DECODED, Kind.PROCESSOR),
     "presign of 10,000, S3": Claim(0.5, BOTOCORE),
     "presign of 10,000, GCS": Claim(0.7, GOOGLE),
     "table by Spark": Claim(1.3, SPARK),
