@@ -163,8 +163,7 @@ class Metarange:
 
     def has_ranges(self, first: int, last: int, other: "Metarange", at: int) -> bool:
         """Return whether ranges `first` to before `last` equal those of `other` from `at` on."""
-        theirs = other.record_ids[at * DIGEST_SIZE : (at + last - first) * DIGEST_SIZE]
-        return self.record_ids.startswith(theirs, first * DIGEST_SIZE, last * DIGEST_SIZE)
+        return self.count_equal(first, other, at, last - first) == last - first
 
     def count_equal(self, first: int, other: "Metarange", at: int, most: int) -> int:
         """Return how many ranges from `first` on equal the other tree's ranges from `at` on.
@@ -172,9 +171,13 @@ class Metarange:
         Args:
             most: the largest number of ranges to compare; both trees must have as many.
         """
-        return count_equal(
-            lambda start, end: self.has_ranges(first + start, first + end, other, at + start), most
-        )
+
+        def is_equal(start: int, end: int) -> bool:
+            theirs = other.record_ids[(at + start) * DIGEST_SIZE : (at + end) * DIGEST_SIZE]
+            bounds = (first + start) * DIGEST_SIZE, (first + end) * DIGEST_SIZE
+            return self.record_ids.startswith(theirs, *bounds)
+
+        return count_equal(is_equal, most)
 
     def value_of(self, range_id: RangeId, key: bytes) -> bytes | None:
         """Return the encoded record of the range with this ID and last key, or ``None``."""

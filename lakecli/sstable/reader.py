@@ -8,7 +8,7 @@ the file and the offset.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from lakecli import native
 from lakecli.proto.varint import Malformed
@@ -128,10 +128,15 @@ class KeyLookup(Directory):
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
 
+_MOST_COMPARED: Final = 2_048
+"""The maximum number of items that are compared at once, since some comparisons copy them."""
+
+
 def count_equal(is_equal: Callable[[int, int], bool], most: int) -> int:
     """Return how many leading items of two sequences are equal.
 
-    Each step compares twice as many items as the previous one; after a difference, half as many.
+    Each step compares twice as many items as the previous one, but at most `_MOST_COMPARED`; after
+    a difference, half as many.
 
     Args:
         is_equal: a function that compares the items between two positions.
@@ -142,7 +147,7 @@ def count_equal(is_equal: Callable[[int, int], bool], most: int) -> int:
         end = min(count + step, most)
         if is_equal(count, end):
             count = end
-            step = step * 2 if grows else step // 2
+            step = min(step * 2, _MOST_COMPARED) if grows else step // 2
         else:
             step, grows = step // 2, False
     return count
