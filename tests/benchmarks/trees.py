@@ -37,6 +37,7 @@ from lakecli.repository.push import PushOptions, push
 from lakecli.repository.sharing.fetch import fetch
 from lakecli.repository.stat import stat
 from lakecli.sstable import reader
+from lakecli.sstable.block import Run
 from lakecli.sstable.reader import Block, decode_block
 from lakecli.stores.contract import PLAIN, Attributes
 from tests.benchmarks import dataset
@@ -123,7 +124,7 @@ def cost(store: Weighing, command: Callable[[], object]) -> Cost:
         decoded += len(block.keys)
         return block
 
-    def read_run(table: reader.SSTable, start: int, stop: int) -> reader.Run:
+    def read_run(table: reader.SSTable, start: int, stop: int) -> Run:
         """Read a run, whose blocks may be decoded all at once."""
         nonlocal decoded
         before = decoded
