@@ -94,6 +94,11 @@ class Core(Protocol):
     ) -> tuple[bytes, int, bool] | None:
         """Do the same as `lakecli.sstable.block.encode_block`."""
 
+    def encode_index_entries(
+        self, keys: Sequence[bytes], sizes: Sequence[int], offset: int, /
+    ) -> list[bytes] | None:
+        """Do the same as `lakecli.sstable.writer.encode_index_entries`."""
+
     def encode_external(
         self,
         hasher: Any,  # noqa: ANN401
@@ -194,7 +199,7 @@ class Core(Protocol):
         """Do the same as `lakecli.serving.s3.checksums.python_crc64nvme`."""
 
 
-INTERFACE: Final = 16
+INTERFACE: Final = 17
 """Version of the interface; a compiled core with another version is not used."""
 
 MISSING: Final = "there was no C compiler at the installation"

@@ -541,3 +541,54 @@ encode_block(PyObject *Py_UNUSED(module), PyObject *args)
     }
     return Py_BuildValue("NnN", finish_block(&block), position, PyBool_FromLong(is_ended));
 }
+
+/* The type of compression, and a checksum. */
+#define TRAILER_SIZE 5
+
+/* encode_index_entries(list of keys, list of sizes, offset of the first block) -> entries: the twin
+   is `sstable.writer.encode_index_entries`. */
+PyObject *
+encode_index_entries(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *keys, *sizes;
+    unsigned long long offset;
+    uint8_t head[12], handle[20];
+    Bytes key;
+
+    if (!PyArg_ParseTuple(args, "OOK", &keys, &sizes, &offset)) {
+        return NULL;
+    }
+    if (!PyList_Check(keys) || !PyList_Check(sizes) || PyList_Size(keys) != PyList_Size(sizes)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *entries = PyList_New(0);
+    int is_whole = entries != NULL;
+    for (Py_ssize_t at = 0; is_whole && at < PyList_Size(keys); at++) {
+        Py_ssize_t size = PyLong_AsSsize_t(PyList_GetItem(sizes, at));
+        is_whole = size >= TRAILER_SIZE && view_bytes(PyList_GetItem(keys, at), &key);
+        if (is_whole) {
+            uint8_t *end = write_varint(write_varint(handle, offset), size - TRAILER_SIZE);
+            head[0] = 0;  /* no byte is shared with the key before */
+            uint8_t *to = write_varint(head + 1, key.size);
+            *to = (uint8_t)(end - handle);
+            Py_ssize_t head_size = to + 1 - head;
+            Py_ssize_t total = head_size + key.size + (end - handle);
+            PyObject *entry = PyBytes_FromStringAndSize(NULL, total);
+            if (entry != NULL) {
+                uint8_t *bytes = (uint8_t *)PyBytes_AsString(entry);
+                memcpy(bytes, head, head_size);
+                memcpy(bytes + head_size, key.start, key.size);
+                memcpy(bytes + head_size + key.size, handle, end - handle);
+            }
+            is_whole = append_owned(entries, entry);
+            offset += size;
+        }
+    }
+    if (!is_whole) {
+        Py_CLEAR(entries);
+        if (!PyErr_Occurred()) {
+            Py_RETURN_NONE;
+        }
+    }
+    return entries;
+}

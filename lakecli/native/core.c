@@ -3,7 +3,7 @@
 #include "core.h"
 
 /* As in __init__.py; increase both if the meaning of a function changes. */
-#define INTERFACE 16
+#define INTERFACE 17
 
 int
 view_bytes(PyObject *object, Bytes *view)
@@ -75,6 +75,7 @@ static PyMethodDef core_methods[] = {
     {"find_value", find_value, METH_VARARGS, NULL},
     {"unpack_block", unpack_block, METH_O, NULL},
     {"encode_block", encode_block, METH_VARARGS, NULL},
+    {"encode_index_entries", encode_index_entries, METH_VARARGS, NULL},
     {"encode_external", encode_external, METH_VARARGS, NULL},
     {"decode_entry", decode_entry, METH_O, NULL},
     {"find_owned", find_owned, METH_O, NULL},

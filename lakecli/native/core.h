@@ -97,6 +97,7 @@ PyObject *find_in_file(PyObject *module, PyObject *args);
 PyObject *unpack_block(PyObject *module, PyObject *stored);
 PyObject *find_value(PyObject *module, PyObject *args);
 PyObject *encode_block(PyObject *module, PyObject *args);
+PyObject *encode_index_entries(PyObject *module, PyObject *args);
 PyObject *encode_external(PyObject *module, PyObject *args);
 PyObject *decode_entry(PyObject *module, PyObject *value);
 PyObject *find_owned(PyObject *module, PyObject *values);

@@ -160,8 +160,7 @@ class TableWriter:
         if self._unindexed:
             self._index_last(blocks.keys[0])
         *sizes, self._unindexed = blocks.sizes
-        for key, size in zip(blocks.separators[:-1], sizes, strict=True):
-            self._index.add(key, size)
+        self._index.add_many(blocks.separators[:-1], sizes)
         self._blocks += blocks.stored
         self._block_count += len(blocks.sizes)
         self._last_key = blocks.keys[-1]
@@ -179,7 +178,7 @@ class TableWriter:
             self._index_last(None)
         else:
             self._end_block(b"")
-            self._index.add(file_format.EMPTY_TABLE_TRAILER, self._unindexed)
+            self._index.add_many([file_format.EMPTY_TABLE_TRAILER], [self._unindexed])
         data_size = self._index.data_size
         index, top_handle, sizes = self._index.finish()
         counts = {"count": b"%d" % self.count, "estimated_size_bytes": b"%d" % estimate}
@@ -242,7 +241,7 @@ class TableWriter:
 
     def _index_last(self, following: bytes | None) -> None:
         """Add the last finished block to the index; `following` is the next key, if any."""
-        self._index.add(separator(self._last_key, following), self._unindexed)
+        self._index.add_many([separator(self._last_key, following)], [self._unindexed])
         self._unindexed = 0
 
 
@@ -287,6 +286,22 @@ def encode_handle(offset: int, size: int) -> bytes:
     return encode_varint(offset) + encode_varint(size)
 
 
+def encode_index_entries(keys: Sequence[bytes], sizes: Sequence[int], offset: int) -> list[bytes]:
+    """Encode the index entries of blocks that follow one another.
+
+    Args:
+        keys: the key of each block in the index, with its trailer.
+        sizes: the size of each stored block, its trailer included.
+        offset: where the first block begins.
+    """
+    entries: list[bytes] = []
+    for key, size in zip(keys, sizes, strict=True):
+        handle = encode_handle(offset, size - file_format.BLOCK_TRAILER_SIZE)
+        entries.append(b"\0%b%c%b%b" % (encode_varint(len(key)), len(handle), key, handle))
+        offset += size
+    return entries
+
+
 class _Level:
     """An index block to which entries are added.
 
@@ -303,10 +318,8 @@ class _Level:
         self.last_key = b""
         self.size_estimate = 4
 
-    def add(self, key: bytes, offset: int, size: int) -> None:
-        """Add an entry with the handle of a block."""
-        handle = encode_handle(offset, size)
-        entry = b"\0%b%c%b%b" % (encode_varint(len(key)), len(handle), key, handle)
+    def add(self, key: bytes, entry: bytes) -> None:
+        """Add an encoded entry and its key."""
         self.entries.append(entry)
         self.last_key = key
         self.size_estimate += len(entry) + 4
@@ -338,12 +351,16 @@ class IndexWriter:
         self.data_size = 0
         self.partitions = [_Level()]
 
-    def add(self, key: bytes, size: int) -> None:
-        """Add the next data block with its separator as the key; `size` includes the trailer."""
-        if self.partitions[-1].is_full(key):
-            self.partitions.append(_Level())
-        self.partitions[-1].add(key, self.data_size, size - file_format.BLOCK_TRAILER_SIZE)
-        self.data_size += size
+    def add_many(self, keys: Sequence[bytes], sizes: Sequence[int]) -> None:
+        """Add the next data blocks with their separators as keys; sizes include the trailers."""
+        core = native.core()
+        found = None if core is None else core.encode_index_entries(keys, sizes, self.data_size)
+        entries = encode_index_entries(keys, sizes, self.data_size) if found is None else found
+        for key, entry in zip(keys, entries, strict=True):
+            if self.partitions[-1].is_full(key):
+                self.partitions.append(_Level())
+            self.partitions[-1].add(key, entry)
+        self.data_size += sum(sizes)
 
     def finish(self) -> tuple[bytes, bytes, dict[str, int]]:
         """Encode the index.
@@ -360,7 +377,8 @@ class IndexWriter:
             for partition in self.partitions:
                 payload = partition.payload()
                 stored = block.seal(payload, compress=True)
-                top.add(partition.last_key, offset, len(stored) - file_format.BLOCK_TRAILER_SIZE)
+                key = partition.last_key
+                top.add(key, *encode_index_entries([key], [len(stored)], offset))
                 written.append(stored)
                 offset += len(stored)
                 size += len(payload)

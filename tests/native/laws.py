@@ -36,7 +36,7 @@ from lakecli.sstable.format import (
     STORED_SNAPPY,
 )
 from lakecli.sstable.reader import BytesSource, KeyLookup
-from lakecli.sstable.writer import TableWriter, encode_handle
+from lakecli.sstable.writer import TableWriter, encode_handle, encode_index_entries
 from tests.support.blocks import encode_pairs, stored_as
 
 if TYPE_CHECKING:
@@ -184,6 +184,9 @@ def check_encoding(core: Core, rows: dict[bytes, bytes], checksums: Sequence[int
     found = [core.encode_block(keys, values, checksums, start) for start in range(len(keys))]
     for start, block in enumerate(found):
         assert block is None or block == encode_block(keys, values, checksums, start)
+    sizes = [BLOCK_TRAILER_SIZE + len(value) for value in values]
+    entries = [core.encode_index_entries(keys, sizes, offset) for offset in (0, sum(sizes) << 20)]
+    assert entries == [encode_index_entries(keys, sizes, at) for at in (0, sum(sizes) << 20)]
     return None not in found
 
 

@@ -31,6 +31,7 @@ from lakecli.committed.values import (
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import decode_records, find_value
 from lakecli.sstable.format import RECORD_TRAILER, STORED_RAW, STORED_SNAPPY
+from lakecli.sstable.writer import encode_index_entries
 from tests.native.laws import (
     LAST_SECOND,
     block_of,
@@ -133,6 +134,18 @@ def test_records_that_are_no_lists_of_bytes_and_numbers_are_left_to_the_twin(cor
         (keys, values, [1.0, 2]),
     ):
         assert core.encode_block(*columns, 0) is None  # type: ignore[call-arg]
+
+
+def test_index_entries_of_other_types_are_left_to_the_twin(core: Core) -> None:
+    assert core.encode_index_entries([b"a"], [9], 3) == encode_index_entries([b"a"], [9], 3)
+    for columns in (
+        ((b"a",), [9]), ([b"a"], (9,)), ([b"a"], []), (["a"], [9]), ([None], [9]), ([b"a"], [4]),
+        ([b"a"], [-9]),
+    ):  # fmt: skip
+        assert core.encode_index_entries(*columns, 3) is None  # type: ignore[call-arg]
+    for sizes in ([None], ["9"], [1 << 80]):
+        with pytest.raises((TypeError, OverflowError)):
+            core.encode_index_entries([b"a"], sizes, 3)  # type: ignore[arg-type]
 
 
 def test_a_checksum_of_any_size_is_taken(core: Core) -> None:
@@ -284,7 +297,7 @@ def test_keys_that_share_more_than_a_block_can_hold(core: Core) -> None:
     assert core.find_value(payload, b"z") is NotImplemented
 
 
-@pytest.mark.parametrize("name", ["find_value", "encode_external", "crc64nvme"])
+@pytest.mark.parametrize("name", ["find_value", "encode_index_entries", "crc64nvme"])
 def test_a_wrong_number_of_arguments_is_an_error(core: Core, name: str) -> None:
     with pytest.raises(TypeError):
         getattr(core, name)(b"one")
