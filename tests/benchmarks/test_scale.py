@@ -52,7 +52,7 @@ def test_commands(  # noqa: PLR0917 - fixtures
     objects: int,
     size: str,
 ) -> None:
-    name = size.rpartition(" ")[2]
+    name = size.replace(" ", "-")
     small = synthetic(place, f"beside-{name}", objects)
     large = synthetic(place, name, MILLIONS[size] * objects)
     (file := scratch / "one-object").write_bytes(bytes(1_000))
