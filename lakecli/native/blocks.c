@@ -13,6 +13,7 @@
 #define RESTART_SIZE 4
 #define MAX_BLOCK_SIZE (128 << 20)
 #define MAX_BLOCK_ENTRIES (1 << 18)
+#define MAX_PROPERTIES 4096
 
 /* Bytes that shared prefixes of LONG_PREFIX bytes or more may add to all keys of a block. */
 #define SHARING_BUDGET (64 << 20)
@@ -330,13 +331,13 @@ seek(Cursor *cursor, Kind kind, Bytes block, Bytes wanted, int *is_equal)
     return 0;
 }
 
-static int
-seek_equal(Kind kind, Bytes block, Bytes key, Bytes *value)
+int
+seek_value(Bytes block, Bytes key, Bytes *value)
 {
     Cursor cursor;
     int is_equal = 0;
 
-    int found = seek(&cursor, kind, block, key, &is_equal);
+    int found = seek(&cursor, RECORDS, block, key, &is_equal);
     if (found > 0) {
         *value = cursor.value;
         return is_equal;
@@ -345,15 +346,25 @@ seek_equal(Kind kind, Bytes block, Bytes key, Bytes *value)
 }
 
 int
-seek_value(Bytes block, Bytes key, Bytes *value)
+find_pair(Bytes block, Bytes wanted, Bytes *value)
 {
-    return seek_equal(RECORDS, block, key, value);
-}
+    Cursor cursor;
+    int found = 0;
 
-int
-seek_pair(Bytes block, Bytes key, Bytes *value)
-{
-    return seek_equal(PAIRS, block, key, value);
+    if (!open_block(&cursor, block)) {
+        return -1;
+    }
+    while (cursor.position < cursor.entries_end) {
+        if (cursor.entry_count == MAX_PROPERTIES || !read_entry(&cursor, PAIRS)) {
+            return -1;
+        }
+        Bytes key = {cursor.key, cursor.key_size};
+        if (compare_keys(key, wanted) == 0) {
+            *value = cursor.value;
+            found = 1;
+        }
+    }
+    return found;
 }
 
 int

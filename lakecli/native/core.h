@@ -77,9 +77,10 @@ int read_handle(Fields *handles, uint64_t *offset, uint64_t *size);
 
 /* Find the value of a key in the payload of a block of records, or of pairs, or in that of an index
    the two numbers of the first entry whose key is not less. What is found lies in the payload.
+   `find_pair` reads the whole block, since its twin decodes it; the others stop at the key.
    Return 1; 0 if there is none; -1 if the block is left to the twin. */
 int seek_value(Bytes payload, Bytes key, Bytes *value);
-int seek_pair(Bytes payload, Bytes key, Bytes *value);
+int find_pair(Bytes payload, Bytes key, Bytes *value);
 int seek_handle(Bytes payload, Bytes key, uint64_t numbers[2]);
 
 /* Append the keys and the values of a block of records.

@@ -314,7 +314,7 @@ open_tail(const Tail *tail, uint8_t *unpacked, Bytes parts[2], uint64_t at[2])
         return 0;
     }
     uint64_t metaindex_at = open_part(tail, &handles, tail->end - FOOTER_SIZE, NULL, &metaindex);
-    if (metaindex_at == 0 || seek_pair(metaindex, name, &handle) <= 0) {
+    if (metaindex_at == 0 || find_pair(metaindex, name, &handle) <= 0) {
         return 0;
     }
     at[1] = open_part(tail, &handles, tail->end - FOOTER_SIZE, unpacked, &parts[1]);

@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,23 +25,28 @@ from lakecli.cli.commands.fs_ls import object_line
 from lakecli.cli.out.text import quote_path, zones_of
 from lakecli.committed import values
 from lakecli.committed.values import Columns, MalformedValue
-from lakecli.proto.varint import Malformed
+from lakecli.proto.varint import Malformed, decode_varint
 from lakecli.serving.s3.checksums import python_crc64nvme
 from lakecli.sstable.block import decode_pairs, decode_records, encode_block, find_value, unpack
 from lakecli.sstable.directory import Tail, decode_handles, find_handle, read_tail
 from lakecli.sstable.format import (
     BLOCK_TRAILER_SIZE,
+    CHECKSUM_CRC32C,
+    FOOTER_HANDLES_END,
+    FOOTER_SIZE,
+    PROPERTIES_BLOCK,
     RECORD_TRAILER,
     SEPARATOR_TRAILER,
     STORED_RAW,
     STORED_SNAPPY,
+    CorruptTable,
 )
 from lakecli.sstable.reader import BytesSource, KeyLookup
 from lakecli.sstable.writer import TableWriter, encode_handle, encode_index_entries
 from tests.support.blocks import encode_pairs, stored_as
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lakecli.native import Core
 
@@ -173,6 +179,23 @@ def table_of(rows: dict[bytes, bytes]) -> bytes:
     return writer.finish()
 
 
+def with_metaindex(table: bytes, metaindex: Callable[[bytes], bytes]) -> bytes:
+    """Return a table with another metaindex, at the same place and with the right checksum.
+
+    Args:
+        metaindex: a function that returns the payload, given the handle of the properties.
+    """
+    at, end = decode_varint(table, len(table) - FOOTER_SIZE + 1)
+    size, end = decode_varint(table, end)
+    ((_, handle),) = decode_pairs(table[at : at + size], limit=1)
+    forged = stored_as(STORED_RAW, metaindex(handle))
+    where = bytes((CHECKSUM_CRC32C,)) + encode_handle(at, len(forged) - BLOCK_TRAILER_SIZE)
+    last = table[FOOTER_HANDLES_END - FOOTER_SIZE :]
+    rest = table[end : -len(last)]  # the handle of the index, and zeros
+    footer = (where + rest)[:FOOTER_HANDLES_END].ljust(FOOTER_HANDLES_END, b"\0")
+    return table[:at] + forged + footer + last
+
+
 def check_encoding(core: Core, rows: dict[bytes, bytes], checksums: Sequence[int]) -> bool:
     """Compare the blocks that records fill from each position on.
 
@@ -301,6 +324,19 @@ def random_rows(rng: random.Random) -> dict[bytes, bytes]:
     }
 
 
+def random_metaindex(rng: random.Random, handle: bytes) -> bytes:
+    """Return the payload of a metaindex, sound or not, given the handle of the properties."""
+    names = [PROPERTIES_BLOCK, b"a", b"z", PROPERTIES_BLOCK, PROPERTIES_BLOCK + b"s"]
+    pairs = [(name, rng.choice((handle, b"\1\1", b""))) for name in rng.sample(names, 3)]
+    payload = encode_pairs(
+        [(PROPERTIES_BLOCK, handle), *pairs], restart_interval=rng.choice((1, 9))
+    )
+    if rng.randrange(2):
+        pairs.append((PROPERTIES_BLOCK, handle))
+        payload = encode_pairs(sorted(pairs), restart_interval=rng.choice((1, 9)))
+    return mutated(rng, payload) if rng.randrange(2) else payload
+
+
 def random_columns(rng: random.Random) -> Columns:
     """Return columns of a few objects, some of them at the limits of each number and text."""
     count = rng.randrange(5)
@@ -382,6 +418,12 @@ def fuzz(core: Core, seconds: float, seed: int) -> int:
         assert check_tail(core, tail, len(file))
         for _ in range(8):
             check_tail(core, mutated(rng, tail[-rng.randrange(60, 2_000) :]), len(file))
+        for _ in range(8):
+            try:
+                forged = with_metaindex(file, partial(random_metaindex, rng))
+                check_tail(core, forged[-4_096:], len(forged))
+            except CorruptTable as error:  # the core has decided what the twin refuses
+                raise AssertionError(str(error)) from error
         pairs = encode_pairs(sorted(rows.items()), restart_interval=1 << 30)
         assert check_pairs(core, pairs)
         check_pairs(core, mutated(rng, pairs))

@@ -30,7 +30,13 @@ from lakecli.committed.values import (
 )
 from lakecli.proto.varint import encode_varint
 from lakecli.sstable.block import decode_records, find_value
-from lakecli.sstable.format import RECORD_TRAILER, STORED_RAW, STORED_SNAPPY
+from lakecli.sstable.format import (
+    MAX_PROPERTIES,
+    PROPERTIES_BLOCK,
+    RECORD_TRAILER,
+    STORED_RAW,
+    STORED_SNAPPY,
+)
 from lakecli.sstable.writer import encode_index_entries
 from tests.native.laws import (
     LAST_SECOND,
@@ -47,6 +53,7 @@ from tests.native.laws import (
     check_owned,
     check_pairs,
     check_payload,
+    check_tail,
     files_of,
     index_of,
     mutated,
@@ -55,6 +62,8 @@ from tests.native.laws import (
     random_entry,
     random_path,
     random_rows,
+    table_of,
+    with_metaindex,
 )
 from tests.support.blocks import encode_pairs, stored_as
 from tests.support.cores import PROJECT, loaded
@@ -246,6 +255,30 @@ def test_sound_and_damaged_pairs(core: Core, pairs: dict[bytes, bytes], rng: ran
     assert check_pairs(core, payload)
     for _ in range(10):
         check_pairs(core, mutated(rng, payload))
+
+
+def test_a_metaindex_is_decoded_whole(core: Core) -> None:
+    """The twin refuses a table for any damage of its metaindex, also beyond the properties."""
+    table = table_of({b"a": b"b"})
+    name = (PROPERTIES_BLOCK, b"\1\1")
+    pairs = [(b"%05d" % at, b"") for at in range(MAX_PROPERTIES)]
+    forms = {
+        "sound": lambda handle: encode_pairs([(name[0], handle)], restart_interval=1),
+        "two": lambda handle: encode_pairs([name, (name[0], handle)], restart_interval=1),
+        "more": lambda handle: encode_pairs([*pairs, (name[0], handle)], restart_interval=16),
+        "rest": lambda handle: (
+            encode_pairs([(name[0], handle)], restart_interval=1)[:-8]
+            + b"\1"
+            + bytes(4)
+            + b"\1\0\0\0"
+        ),
+    }
+    decided = []
+    for form, metaindex in forms.items():
+        forged = with_metaindex(table, metaindex)
+        if check_tail(core, forged, len(forged)):
+            decided.append(form)
+    assert decided == (["sound"] if has_checksums(core) else [])
 
 
 @given(SEEDS)

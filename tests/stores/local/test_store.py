@@ -824,6 +824,19 @@ def test_local_path_looks_at_each_file_of_a_known_directory(
     assert store.local_path("a/pipe") is None
 
 
+def test_local_path_never_leaves_the_root(
+    store: DirectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that begins with a slash is the path of a file outside, if it is joined to the root."""
+    store.put("x", b"", ANY)
+    path = store.local_path("x")
+    assert path is not None
+    status = os.lstat(path)
+    monkeypatch.setattr(os, "lstat", lambda _: status)  # as if the root of the machine had a file
+    with pytest.raises(UsageError, match="cannot hold an object of this key"):
+        store.local_path("/x")
+
+
 def test_a_directory_has_no_urls(store: DirectoryStore) -> None:
     request = PresignRequest("GET", timedelta(minutes=1))
     with pytest.raises(Unsupported, match="cannot presign") as raised:
