@@ -150,6 +150,8 @@ class Index:
         """Return the tracked file at a path, or ``None``."""
         if self._edits:
             self.settle()
+        if not self.blocks:
+            return None
         directory, _, name = path.rpartition(b"/")
         block = self.blocks.get(directory)
         return None if block is None else block.find(name)

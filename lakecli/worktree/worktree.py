@@ -210,7 +210,7 @@ class Worktree:
         for change in diff(self.repository.trees, left, right, prefix=prefix):
             relative = change.path[len(prefix) :]
             if self.takes(relative):
-                yield Difference(change.type, relative, change.left, change.right)
+                yield change._replace(path=relative) if prefix else change
             elif change.right is not None and is_own(relative):
                 self.own.add(relative)
             elif change.right is not None and not is_possible(relative):

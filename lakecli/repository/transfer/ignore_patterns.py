@@ -193,8 +193,8 @@ class Selection:
     """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
-        self._include = _compiled(include)
-        self._exclude = _compiled(exclude)
+        self._include = _compiled(include) if include else None
+        self._exclude = _compiled(exclude) if exclude else None
 
     def takes(self, relative: bytes) -> bool:
         """Return whether an object is selected.
@@ -202,9 +202,9 @@ class Selection:
         Args:
             relative: the path of the object below the root.
         """
-        if self._include and not self._include.includes(relative):
+        if self._include is not None and not self._include.includes(relative):
             return False
-        return not (self._exclude and self._exclude.takes(relative))
+        return self._exclude is None or not self._exclude.takes(relative)
 
 
 def _compiled(patterns: Sequence[str]) -> Patterns:
