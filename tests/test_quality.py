@@ -114,6 +114,7 @@ PHRASES = {
     r"\ball the same\b": "anyway",
     r"\bthat (is|are|was|were) not there\b(?! yet)": "missing",
     r"\bbehind (the others'|their) backs?\b": "unnoticed",
+    r"\b(it|that|which|this|text`) is no (?!longer|more|other)": "is not a",
     r"\bshall\b": "must, or the present tense",
     r"\bheal(s|ed|ing)?\b": "repair",
     r"^\s+\w+: (whose|likewise|which|what for|as above)\.$": "a description, or no entry",

@@ -117,7 +117,7 @@ def parse_json(data: bytes | str, *, max_size: int = MAX_SIZE, max_depth: int = 
     except UnicodeDecodeError:
         raise Unparsable("it is not UTF-8") from None
     except (ValueError, RecursionError):
-        raise Unparsable("it is no JSON") from None
+        raise Unparsable("it is not JSON") from None
 
 
 def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def parse_json_object(data: bytes | str, *, max_size: int = MAX_SIZE) -> dict[st
     """
     found = parse_json(data, max_size=max_size)
     if not isinstance(found, dict):
-        raise Unparsable("it is no JSON object")
+        raise Unparsable("it is not a JSON object")
     return found
 
 
@@ -172,7 +172,7 @@ def parse_yaml(text: str, *, max_size: int = MAX_TOML_SIZE) -> dict[Any, Any]:
     if found is None or found == "":
         return {}
     if not isinstance(found, dict):
-        raise Unparsable("it is no mapping")
+        raise Unparsable("it is not a mapping")
     return found
 
 

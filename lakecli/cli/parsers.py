@@ -210,7 +210,7 @@ def read_prefix(text: str, context: Context) -> LakeUri:
 def _read_path(text: str, context: Context, *, allow_empty: bool) -> LakeUri:
     """Parse a URI of a path.
 
-    If `text` is no URI, the hint of the error suggests the same path in the default repository.
+    If `text` is not a URI, the hint of the error suggests the same path in the default repository.
     """
     base, anywhere = _base_of_path(text, context), _takes_namespace(text, context)
     try:

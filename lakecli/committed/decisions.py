@@ -244,7 +244,7 @@ def _read(file: BinaryIO, name: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
                 raise Invalid("its path is not after that of the line before")
         except (ValueError, RecursionError) as error:
             raise UsageError(
-                f"line {number} of {name} is no conflict as --conflicts writes it: {error}",
+                f"line {number} of {name} is not a conflict as --conflicts writes it: {error}",
                 hint="change only what `take` has: source, dest, or nothing",
             ) from error
         yield path, fields

@@ -171,7 +171,10 @@ class Cursor:
             self.skip_block()
 
     def skip_equal_ranges(self, other: Self) -> None:
-        """Move two cursors that are before ranges past the ranges that both trees have."""
+        """Move both cursors past all following ranges that the two trees share.
+
+        Each cursor must be at the start of a range.
+        """
         left, right = self._position, other._position
         most = min(self._last - left, other._last - right)
         count = self.tree.count_equal(left, other.tree, right, most)
@@ -351,7 +354,7 @@ def prefix_end(prefix: bytes) -> bytes | None:
 
 
 def first_key(prefix: bytes, after: bytes) -> bytes:
-    """Return the smallest key that may start with `prefix` and is greater than `after`."""
+    """Return a lower bound of the keys that start with `prefix` and are greater than `after`."""
     return max(prefix, after + b"\0") if after else prefix
 
 

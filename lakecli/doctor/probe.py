@@ -111,12 +111,12 @@ def fetch(url: str, access: Account = NO_ACCOUNT, *, preflight: bool = False) ->
     from lakecli.stores.proxies import open_connections, proxy_of
 
     if not url.startswith(("http://", "https://")):
-        raise errors.UsageError("a signed URL is no HTTP URL")
+        raise errors.UsageError("a signed URL is not an HTTP URL")
     try:
         parse_url(url)
         proxy = proxy_of(url)
     except ValueError:  # its message may contain the URL
-        raise errors.UsageError("a signed URL is no HTTP URL") from None
+        raise errors.UsageError("a signed URL is not an HTTP URL") from None
     try:
         with (
             open_connections(proxy, limits_of(access), headers=_HEADERS) as connections,

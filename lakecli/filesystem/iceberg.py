@@ -99,13 +99,13 @@ class LakeFileIO(FsspecFileIO):
 
     Written files are staged on the branch, and can then be committed.
 
-    If the metadata file of a table is in a repository, all files of the table are in that
-    repository, at that ref. The metadata may also name files elsewhere, for reading only, if
-    ``trust.addresses`` allows these; local files of this machine are never allowed. Files are
-    deleted only in the directory of the table.
+    If the metadata file of a table is in a repository, the table's files are expected in that
+    repository, at that ref. Files elsewhere can only be read, and only if ``trust.addresses``
+    allows them; local files of this machine are never allowed. Files are deleted only in the
+    directory of the table.
 
     Properties:
-        lakefs.home: directory of lakecli's data, as ``LAKECLI_HOME``.
+        lakefs.home: directory of lakecli's data; it replaces ``LAKECLI_HOME``.
         lakefs.ref: the ref at which files are read and written; it replaces the ref in their URIs.
             The metadata of a table names its files by full URIs, with the branch on which it was
             created. Set this property to use the table on another branch, at a tag or at a commit.

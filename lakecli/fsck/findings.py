@@ -37,8 +37,8 @@ class Finding:
 class FsckCounts:
     """The numbers of checked objects; a check updates them while it runs.
 
-    Missing objects that only earlier commits of lakeFS need are no problem, because the garbage
-    collection of lakeFS deletes such objects.
+    An object may be missing if only old commits that lakeFS made refer to it, because lakeFS's
+    garbage collection deletes such objects.
 
     Attributes:
         refs: number of branches and tags checked.
@@ -57,7 +57,7 @@ class FsckCounts:
             rules.
         unverified: with --data, number of objects of lakeFS whose bytes do not match the recorded
             checksum; such objects may be undamaged.
-        collected: number of missing objects that only earlier commits of lakeFS need.
+        collected: number of missing objects that only old commits of lakeFS refer to.
         outside: places of objects outside the storage namespace.
     """
 

@@ -340,7 +340,7 @@ def write_fields(
 
 
 def tables_left(store: ObjectStore, epoch: int) -> int:
-    """Return how many ranges and metaranges the collection of `epoch` left; 0 if unknown."""
+    """Return how many ranges and metaranges garbage collection `epoch` kept; 0 if unknown."""
     for action in (Action.SWEPT, Action.CONDEMNED):
         try:
             report = get_bounded(store, _report_key(epoch, action), MAX_REPORT_SIZE)

@@ -296,7 +296,7 @@ def digest_of_key(key: str) -> bytes | None:
 
 
 def addresses_in(data: bytes, *, old_layout: bool = True) -> Iterator[bytes]:
-    """Yield every text in encoded entries that looks like the address of a data object.
+    """Yield each part of encoded entries that looks like the address of a data object.
 
     Args:
         old_layout: also look for IDs that old lakeFS servers gave to objects.

@@ -253,7 +253,7 @@ class Copier:
         """Copy one object, or in a dry run only read it; return the copy, and the original's entry.
 
         Raises:
-            IntegrityError: the object's size is not the one in the source.
+            IntegrityError: the object has another size than the source says.
         """
         address = rows.addresses[at].decode("utf-8", "surrogateescape")
         plain, version_id = split_pin(address)

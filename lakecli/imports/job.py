@@ -345,7 +345,7 @@ class _Run:
         )
 
     def _listing(self, directory: str) -> model.DryRunOutput:
-        """Return where the parts of a dry run list their paths."""
+        """Return the place where each part of a dry run writes the list of its paths."""
         if _is_cluster(self._runner):
             return model.DryRunOutput("", self._runner.scratch)
         return model.DryRunOutput(directory)

@@ -164,7 +164,7 @@ def csv_names(stream: BinaryIO) -> list[str]:
         line = next(RecordLines(stream), b"")
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
     except (csv.Error, Unparsable) as error:
-        raise IntegrityError(f"line 1 is no CSV: {error}") from error
+        raise IntegrityError(f"line 1 is not CSV: {error}") from error
 
 
 def json_names(stream: BinaryIO) -> list[str]:
@@ -202,10 +202,10 @@ def csv_records(stream: Any, names: Sequence[str]) -> Generator[TextRecord]:  # 
                 )
             yield f"row {number}", dict(zip(names, fields, strict=True))
     except csv.Error as error:
-        raise IntegrityError(f"line {reader.line_num} is no CSV: {error}") from error
+        raise IntegrityError(f"line {reader.line_num} is not CSV: {error}") from error
     except Unparsable as error:
         raise IntegrityError(
-            f"the record after line {reader.line_num} is no CSV: {error}"
+            f"the record after line {reader.line_num} is not CSV: {error}"
         ) from None
     finally:
         text.detach()  # the caller closes the stream

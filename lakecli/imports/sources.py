@@ -1,6 +1,6 @@
 """The sources that ``--from`` names: a directory, a bucket prefix, a manifest, an S3 Inventory.
 
-The driver walks a directory of this machine, and the parts hash its files.
+For a directory of this machine, the driver lists the files, and the tasks of the parts hash them.
 """
 
 import os

@@ -56,7 +56,7 @@ _BATCH: Final = 1024
 
 
 POLICY: Final = "policy"
-"""The metadata key with the number of the rules that the operation set in the bucket."""
+"""The metadata key with the version of the rules that the operation set in the bucket."""
 
 FOLLOWED: Final = "sync"
 """The kind of an operation that moves refs to the commits that they point to in the bucket."""

@@ -40,7 +40,7 @@
 #define KEY_TAG 0x0A
 #define VALUE_TAG 0x12
 
-/* The metadata key of a file's own modification time, which is no part of the identity. */
+/* The metadata key of a file's own modification time, which is not part of the identity. */
 #define CLIENT_MTIME "::lakefs::client-mtime"
 
 /* An external object, or that of an uploaded file at the content address of its checksum; all of

@@ -29,7 +29,7 @@ in_nanoseconds(struct timespec time)
     return (long long)time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Let `view` show an item of a list. Return 0, without an error, if it is no name of a file: bytes
+/* Let `view` show an item of a list. Return 0, without an error, if it is not a file name: bytes
    without NUL. */
 static int
 view_name(PyObject *names, Py_ssize_t at, Bytes *view)

@@ -158,7 +158,10 @@ class _Frontier:
             self.add(parent, reached)
 
     def pop(self) -> tuple[Commit, int]:
-        """Remove and return the commit of the highest generation, then newest, then smallest ID."""
+        """Remove and return the commit of the highest generation, and how it was reached.
+
+        Among equal generations the newest commit comes first, then the smallest ID.
+        """
         commit, reached = self._found.pop(heappop(self._heap)[2])
         self.count[reached] -= 1
         return commit, reached

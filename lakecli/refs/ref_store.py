@@ -100,7 +100,7 @@ class RefStore:
     def delete_branch(self, name: str) -> bool:
         """Delete a branch and the rows of its runs; return whether it existed.
 
-        A branch that is later made with this name is no run's.
+        A branch that is later made with this name does not belong to a run.
         """
         for key, row in list(self._txn.scan(Table.META, prefix=RUNS + self._repository)):
             if json.loads(row)["branch"] == name:

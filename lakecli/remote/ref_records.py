@@ -8,9 +8,9 @@
                 "who": "Name <email>", "at": "2026-11-20T15:00:00Z", "why": "push", "pack": "…",
                 "policy": 3}], "policy": 3}
 
-``policy`` of a move is the number of the rules that allowed the move; ``policy`` of the ref is the
-highest number of the rules under which the ref was written. Both are absent if no rules were ever
-set. ``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, with
+``policy`` of a move is the version number of the rules that allowed the move; ``policy`` of the ref
+is the highest version of the rules under which the ref was written. Both are absent if no rules
+were ever set. ``commit_id`` is null in the tombstone of a deleted ref. Moves are newest first, with
 consecutive sequence numbers. A rewrite keeps the fields that this version does not know, in the ref
 and in its moves. A greater ``format`` is refused: only a newer lakecli can read it.
 """
@@ -125,7 +125,7 @@ class RecordedMove(NamedTuple):
         why: the command: ``push``, ``undo``, …
         pack: a commit pack that has the new commit; ``""`` if none is known.
         extra: fields that this version does not know, as JSON; ``""`` if there are none.
-        policy: the number of the rules that allowed the move; 0 if there were none.
+        policy: the version number of the rules that allowed the move; 0 if there were no rules.
     """
 
     sequence: int
@@ -150,7 +150,7 @@ class RemoteRef(NamedTuple):
         write_id: the write ID of the ref's last move.
         moves: the last moves, newest first; the reflog has older ones.
         extra: fields that this version does not know.
-        policy: the highest number of the rules under which the ref was written; 0 if there were
+        policy: the highest version of the rules under which the ref was written; 0 if there were
             none.
     """
 

@@ -327,7 +327,7 @@ class RefMove:
         """Write the ref with the new move; `outcome` reports a failure.
 
         Args:
-            policy: the number of the rules that allow the move; 0 if there are no rules.
+            policy: the version number of the rules that allow the move; 0 if there are no rules.
         """
         assert self._new is not None
         if policy:

@@ -287,7 +287,7 @@ def _finish(repository: Repository, opened: OpenRun, checks: Sequence[TreeCheck]
 
 @contextmanager
 def _ending(repository: Repository, opened: OpenRun) -> Iterator[None]:
-    """Keep or remove the branch of a run at the end of the block, and record why it failed."""
+    """Keep or remove the run's branch at the end of the block; if the run failed, record why."""
     try:
         yield
     except BaseException as error:

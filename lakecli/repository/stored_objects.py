@@ -49,7 +49,7 @@ _OLD_KEY: Final = re.compile(r"[0-9a-v]{20}|[0-9a-f]{32}")
 MISSING: Final = "missing"
 """The defect of an object that does not exist."""
 
-_NO_KEY: Final = "its physical address is no key of a data object"
+_NO_KEY: Final = "its physical address is not the key of a data object"
 
 
 class ObjectIndex(ABC):

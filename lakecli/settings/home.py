@@ -251,7 +251,7 @@ def _edit(
         ways: functions that take the text of the file and return the changed text, tried in order.
     """
     if is_pipe(path):
-        raise UsageError(f"{path} is no file that can be changed", hint="name a file")
+        raise UsageError(f"{path} is not a file that can be changed", hint="name a file")
     with _locked(os.path.realpath(path)) as target:
         read_file(path)
         text = _edited(path, name, after, ways)

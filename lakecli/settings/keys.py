@@ -491,7 +491,7 @@ def _nearest(name: str) -> str:
     if name.startswith(OF_REPOSITORY):
         repository, _, own = name.removeprefix(OF_REPOSITORY).partition(".")
         if own in _OF_REPOSITORIES:
-            return f"{repository!r} is no name of a repository"
+            return f"{repository!r} is not the name of a repository"
         near = get_close_matches(own, _OF_REPOSITORIES, n=1)
         keys = ", ".join(own_key(repository or "NAME", each) for each in near or _OF_REPOSITORIES)
         return f"did you mean {keys}?" if near else f"one of {keys}"

@@ -31,7 +31,7 @@ def obstacle_of(
         text = f"the proxy{_proxy_in(chain)} does not connect to {server()}: {_said(chain)}"
         return Unreachable(text, hint=_FOR_PROXIES)
     if any(_BAD_PROXY.search(str(each)) for each in chain):
-        return UsageError("the proxy is no http://HOST[:PORT]", hint=_FOR_PROXIES)
+        return UsageError("the proxy is not http://HOST[:PORT]", hint=_FOR_PROXIES)
     if any(getattr(each, "reason", None) == "WRONG_VERSION_NUMBER" for each in chain):
         return Unreachable(
             f"{server()} does not speak TLS", hint="use http:// in its URL, or another port"

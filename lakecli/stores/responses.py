@@ -114,7 +114,7 @@ def read_xml(body: bytes, root: str, *needs: str, also: frozenset[str] = frozens
     try:
         found = fromstring(body.strip())  # noqa: S314 - bounded; expat bounds entities
     except (ParseError, ValueError, LookupError):
-        raise UnusableAnswerError(f"it is no whole XML document, expected was {root}") from None
+        raise UnusableAnswerError(f"it is not a whole XML document, expected was {root}") from None
     name = found.tag.rpartition("}")[2]
     if name != root and name not in also:
         raise UnusableAnswerError(f"it is a document {name[:_SHOWN]!r}, expected was {root}")
@@ -137,7 +137,7 @@ def read_json(body: bytes, kind: str = "") -> Mapping[str, Any]:
     try:
         found = loads(body)
     except (ValueError, RecursionError):
-        raise UnusableAnswerError(f"it is no JSON, expected was {kind or 'an object'}") from None
+        raise UnusableAnswerError(f"it is not JSON, expected was {kind or 'an object'}") from None
     if not isinstance(found, dict) or (kind and found.get("kind") != kind):
         raise UnusableAnswerError(f"it is other JSON, expected was {kind or 'an object'}")
     return found

@@ -289,7 +289,7 @@ class _Bringing:
         self._in_the_way = sorted(removed)
 
     def _is_half_way(self, path: bytes, change: LocalChange) -> bool:
-        """Return whether a file has the bytes of the target of an interrupted command."""
+        """Return whether a file has the contents that an interrupted command was about to write."""
         if len(self._trees) == 1:
             return False
         return self._worktree.equals(path, change, self._worktree.find(self._trees[1], path))

@@ -100,7 +100,7 @@ class _Committing:
         branch = worktree.branch
         if branch is None:
             raise Refused(
-                f"{worktree.root} is at {worktree.link.ref}, which is no branch",
+                f"{worktree.root} is at {worktree.link.ref}, which is not a branch",
                 hint="go to a branch first: `checkout BRANCH`",
             )
         self._branch = branch

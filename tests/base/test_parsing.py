@@ -76,7 +76,7 @@ def test_hostile_documents(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(STILL_JSON - {"no fields"}))
 def test_what_is_no_object(name: str) -> None:
-    with pytest.raises(Unparsable, match="no JSON object"):
+    with pytest.raises(Unparsable, match="not a JSON object"):
         parse_json_object(DOCUMENTS[name])
 
 

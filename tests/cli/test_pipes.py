@@ -112,7 +112,7 @@ def test_what_needs_a_file_says_so(cli: Cli, tmp_path: Path) -> None:
     with appended(tmp_path / "file") as path:
         tree = cli("fs", "download", "-r", f"{MAIN}/", path)
         planned = cli("fs", "download", f"{MAIN}/a.csv", path, "--dry-run")
-    assert "is no file that can be changed" in edited.stderr
+    assert "is not a file that can be changed" in edited.stderr
     assert "not a directory" in tree.stderr
     assert "not a regular file" in planned.stderr
     assert (tmp_path / "file").read_bytes() == b"before\nafter\n"

@@ -278,7 +278,7 @@ def test_an_unreachable_url_shows_no_secret() -> None:
     "url", ["file:///etc/passwd", "http://host:99999/key?sig=secret", "http://[::1/key?sig=secret"]
 )
 def test_what_is_no_http_url_is_not_shown(url: str) -> None:
-    with pytest.raises(UsageError, match=r"^a signed URL is no HTTP URL$") as caught:
+    with pytest.raises(UsageError, match=r"^a signed URL is not an HTTP URL$") as caught:
         fetch(url)
     assert caught.value.__cause__ is None
 

@@ -259,7 +259,9 @@ def test_the_index_finds_every_digest(repository: Repository, namespace: Path) -
         assert index.problem_of("data/00/" + "0" * 62, 1) == "missing"
         assert index.problem_of("data/ff/" + "f" * 62, 1) == "missing"
         for key in ("elsewhere", "data/../elsewhere", "data//x", "data/" + "x" * 300, "data/\0"):
-            assert index.problem_of(key, 1) == "its physical address is no key of a data object"
+            assert (
+                index.problem_of(key, 1) == "its physical address is not the key of a data object"
+            )
 
 
 @pytest.mark.parametrize("pages", [1, 2])

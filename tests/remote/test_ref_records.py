@@ -230,7 +230,7 @@ def test_a_ref_that_could_not_be_read_is_not_written() -> None:
 
 
 def test_a_ref_that_is_not_json_is_refused() -> None:
-    with pytest.raises(NotOurs, match=r"by lakecli: it is no JSON$"):
+    with pytest.raises(NotOurs, match=r"by lakecli: it is not JSON$"):
         parse_ref(RefKind.BRANCH, "main", b"", V)
 
 

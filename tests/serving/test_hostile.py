@@ -233,7 +233,7 @@ ATTACKS: dict[str, tuple[Attack, set[int]]] = {
     "a line of 1 MiB": (_long_line, {400}),
     "50,000 trailers": (_many_trailers, {400}),
     "a length below zero": (_length("-1"), {400}),
-    "a length that is no number": (_length("0x10"), {400}),
+    "a length that is not a number": (_length("0x10"), {400}),
     "a length of 6 GiB": (_length(str(6 << 30)), {400, 413}),
     "a length of 10^30": (_length("1" + "0" * 30), {400, 413}),
 }

@@ -599,7 +599,7 @@ def test_a_checkout_carries_changes_over_and_refuses_conflicts(
     assert files(root) == {"a": "mine", "b": "2", "d/c": "3", "d/x": "4"}
     link = reopen(repository, root).link
     assert link.ref == link.at_head
-    with pytest.raises(Refused, match="no branch"):
+    with pytest.raises(Refused, match="not a branch"):
         commit_worktree(reopen(repository, root))
     write(root, {"b": "mine"})
     with pytest.raises(WorktreeConflict, match="a changed file of") as error:

@@ -237,7 +237,7 @@ def _check_words(words: Sequence[str]) -> None:
         for name in _FREE_TEXT:
             if f":{name}:" in word and (word != f":{name}:" or is_program or joins):
                 raise UsageError(
-                    f":{name}: is no argument of its own: a shell might execute a commit's text",
+                    f":{name}: is not a separate argument: a shell might execute a commit's text",
                     hint=f"use the variable instead: sh -c '... \"${name}\" ...'",
                 )
         # Other options may come in between, as in `sh -c -- PROGRAM`.

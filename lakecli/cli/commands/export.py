@@ -106,7 +106,7 @@ class ExportPlanJson(transfers.PlannedStep):
 
     Attributes:
         action: new, changed, unchanged, deleted or failed; total in the last object. Only the last
-            object has the fields that follow the field error.
+            object has the fields listed after error.
         path: path of the object; null in the last object.
         size: size in bytes.
         error: the reason of a failure.

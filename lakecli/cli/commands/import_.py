@@ -67,7 +67,7 @@ class ImportPlanJson(transfers.PlannedStep):
 
     Attributes:
         action: new, changed, unchanged, deleted or failed; total in the last object. Only the last
-            object has the fields that follow the field error.
+            object has the fields listed after error.
         path: path of the object; null in the total.
         size: size in bytes; in the total, size of all objects of the source.
         error: the reason of a failure.

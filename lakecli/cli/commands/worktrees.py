@@ -263,8 +263,8 @@ def tell_brought(context: Context, worktree: Worktree, brought: checkout.Brought
         )
     elif brought.downloaded and context.settings.local_link == "hardlink" and os.geteuid() == 0:
         context.out.note(
-            "the files are no hard links: root could write through them to the repository; to link "
-            f"anyway: lakecli config set local.link {HARDLINK_ROOT}"
+            "the files are not hard links: root could write through them to the repository; to "
+            f"link anyway: lakecli config set local.link {HARDLINK_ROOT}"
         )
     transfers.note_left_out(context, brought.left_out)
     for path in brought.blocked:

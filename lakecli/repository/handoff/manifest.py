@@ -319,7 +319,7 @@ def _items(objects: Iterator[Any]) -> Iterator[ListedLink]:
             yield ListedLink(**{**item, "path": os.fsencode(item["path"])})
     except Invalid:
         # The message does not quote the value, which may be a secret URL.
-        raise _damaged(f"number {number} of its list is no object") from None
+        raise _damaged(f"number {number} of its list is not an object") from None
     except Unparsable as error:
         raise _damaged(str(error)) from error
 

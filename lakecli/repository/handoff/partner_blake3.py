@@ -52,7 +52,7 @@ def pack(words: Sequence[int]) -> int:
 
 
 def unpack(number: int, count: int) -> Sequence[int]:
-    """Return the words of the first `count` lanes."""
+    """Split `number` into its first `count` lanes; return the value of each."""
     return struct.unpack("<%dQ" % count, number.to_bytes(8 * count, "little"))
 
 

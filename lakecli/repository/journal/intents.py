@@ -171,7 +171,7 @@ def _withdraw_if_forbidden(
     """Delete a ref that was just created if newer rules forbid it; return the reason, or ``None``.
 
     Args:
-        judged: the number of the rules that allowed the move.
+        judged: the version number of the rules that allowed the move.
     """
     intent = begun.intent
     if result.outcome is not MoveOutcome.APPLIED or intent.before is not None:

@@ -392,7 +392,9 @@ def kind_of(table: SSTable) -> str:
     if kind == b"ranges":
         return "entry"
     hint = "give a file of _lakefs/, or a commit pack of _lakecli/commits/"
-    raise IntegrityError(f"{table.name} is no range, metarange or list of refs", hint=hint)
+    raise IntegrityError(
+        f"{table.name} is neither a range nor a metarange nor a list of refs", hint=hint
+    )
 
 
 def iter_records(table: SSTable) -> Iterator[tuple[Any, ...]]:

@@ -335,10 +335,10 @@ def _stopped_at(store: contract.ObjectStore) -> datetime | None:
 
 
 def confirm_stopped(store: contract.ObjectStore, *, stopped: bool = True) -> None:
-    """Record whether lakeFS has stopped working in a namespace.
+    """Record the user's confirmation that lakeFS no longer uses a namespace.
 
     Args:
-        stopped: ``False`` withdraws a confirmation, since lakeFS may work in the namespace again.
+        stopped: ``False`` withdraws the confirmation, since lakeFS may use the namespace again.
     """
     body = json.dumps({"format": _FORMAT, "stopped": stopped}).encode("ascii") + b"\n"
     store.put(STOPPED, body, contract.ANY)

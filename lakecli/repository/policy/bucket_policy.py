@@ -92,7 +92,7 @@ def limits_of(policy: Policy, person: str) -> Limits:
     if person and "@" not in person and person not in policy.roles:
         known = ", ".join(policy.roles) or "none"
         hint = f"roles of this policy: {known}"
-        raise UsageError(f"no role {person!r}, and it is no e-mail address", hint=hint)
+        raise UsageError(f"no role {person!r}, and it is not an e-mail address", hint=hint)
     people = policy.members(person)
 
     def is_one_of(wanted: Sequence[str]) -> bool:

@@ -313,7 +313,7 @@ def _check_people(policy: Policy) -> None:
         named += (each.role for each in rule.require if isinstance(each, RequiredApproval))
     for name in named:
         if "@" not in name and name not in policy.roles:
-            raise validation.Invalid(f"no role {name!r}, and it is no e-mail address")
+            raise validation.Invalid(f"no role {name!r}, and it is not an e-mail address")
     if policy.owners and not any(map(policy.members, policy.owners)):
         what = "owners: nobody is one of them, so nobody could set another policy"
         raise validation.Invalid(what)

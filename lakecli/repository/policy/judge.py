@@ -68,7 +68,7 @@ def check_created(
 
     Args:
         ref: the ref as it was created.
-        judged: the number of the rules that allowed the creation.
+        judged: the version number of the rules that allowed the creation.
     """
     rules = read_rules(repository)
     if rules.number == judged or (ref is not None and ref.policy >= rules.number > judged):

@@ -110,7 +110,7 @@ def set_policy(
 
 
 def _stamp_all(repository: Repository, number: int, *policies: Policy) -> None:
-    """Write the number of the rules into each ref that one of the policies matches.
+    """Write the version of the rules into each ref that one of the policies matches.
 
     Malformed refs are left out: no move of them can be under way.
     """

@@ -80,7 +80,7 @@ class ExpectedObject(NamedTuple):
 
 
 def needs_md5(expected: ExpectedObject | None, size: int | None) -> bool:
-    """Return whether comparing contents with the expected object needs their MD5.
+    """Return whether the MD5 of contents is needed to compare them with the expected object.
 
     Args:
         size: the size of the contents in bytes; ``None`` if unknown.

@@ -325,7 +325,7 @@ def _add(sent: dict[Ref, _Sent], operation: Operation) -> None:
     for change in operation.refs:
         found = sent.get((change.kind, change.name))
         if found is not None and not is_local(operation, change):
-            # Automatic sharing may have made the move. A move to a known commit is no proof of
+            # Automatic sharing may have made the move. A move to a known commit does not prove
             # that, because another clone may have made the same move.
             moves = operation.kind not in TO_KNOWN and change.commits in found.known
             found.add(*change.commits, move, moves=moves)

@@ -204,7 +204,7 @@ def _is_reversed(txn: ReadTransaction, repository: Repository, appended: Operati
 
 
 def _renamed(made: PushedRef, pushed: Sequence[PushedRef]) -> str:
-    """Return the new name of a renamed branch, if the undo restores its old name; else ``""``."""
+    """Return the present name of a branch that undo gives its old name again; else ``""``."""
     if made.kind is not RefKind.BRANCH or made.after is not None:
         return ""
     gone = (each for each in pushed if (each.kind, each.before) == (made.kind, None))

@@ -17,7 +17,7 @@ because the older record was staged before the branch followed the bucket.
 
 **Claims.** Other clones do not know this clone's operation log, so they treat objects to which only
 the log refers as garbage. Before an undo, redo or restore uses such objects again, it claims those
-that are still in the bucket. Missing objects are no error; the operation records their number.
+that are still in the bucket. Missing objects are not an error; the operation records their number.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class ApiCall:
         return self.context.committer()
 
     def acting(self) -> AbstractContextManager[Repository]:
-        """Return a context manager with the repository, for functions that change it."""
+        """Return a context manager that yields the repository to functions that change it."""
         served = self.context.served
         return served.acting(self["repository"], client=self.client, action=self.action)
 

@@ -217,7 +217,7 @@ def stored_encoding(content_encoding: str) -> str:
 
 
 def _md5_of(text: str) -> str:
-    """Return a Content-MD5 in canonical base64; raise `S3Error` InvalidDigest if it is no MD5."""
+    """Return a Content-MD5 in canonical base64; raise `S3Error` InvalidDigest if it is invalid."""
     found = checksums.decoded(text.strip())
     if len(found) != md5(usedforsecurity=False).digest_size:
         raise S3Error("InvalidDigest", "The Content-MD5 is not an MD5 in base64.")

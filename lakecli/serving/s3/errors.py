@@ -61,7 +61,8 @@ _LOCAL_PATH: Final = re.compile(r"(?:(?<=[\s'\"(`=])|^)(?:file://)?/[^\s'\"`]*")
 def of_lake_error(error: LakeError) -> S3Error:
     """Return the S3 error for an error of lakecli, with local paths removed from the message.
 
-    After a lost race, clients retry the request with its conditions; nothing was changed.
+    Clients retry the error for a lost race. That is safe, because nothing was changed, and the
+    repeated request has the same conditions.
     """
     if isinstance(error, S3Error):
         return error

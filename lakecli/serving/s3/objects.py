@@ -130,7 +130,7 @@ def _selected(call: Call, entry: Entry) -> tuple[dict[str, str], tuple[int, int]
         text = call.query.get(f"response-{name}")
         if text is not None:
             if text and not _PRINTABLE.fullmatch(text):
-                raise S3Error("InvalidArgument", f"response-{name} is no text of a header")
+                raise S3Error("InvalidArgument", f"response-{name} is not text for a header")
             headers[name] = text
     return headers, span
 

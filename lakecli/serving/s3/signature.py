@@ -169,11 +169,11 @@ def _fields_of(
 
 
 def _check_date(date: str, expires: str | None, now: datetime) -> None:
-    """Check when a request was signed.
+    """Check that the time of signing is neither too long ago nor in the future.
 
     Args:
         date: the time of signing.
-        expires: the lifetime of a presigned URL in seconds; ``None`` if it is no URL.
+        expires: the lifetime of a presigned URL in seconds; ``None`` for a signed header.
     """
     seconds, longest = "1" if expires is None else expires, int(LONGEST.total_seconds())
     if _SECONDS.fullmatch(seconds) is None or not 1 <= int(seconds) <= longest:

@@ -100,7 +100,7 @@ class AzureTranslator(Translator):
         code = str(getattr(code, "value", code) or "")
         words = self.words_of(code, status)
         if words is cloud_errors.MISSING and (may_be_absent or not key):
-            # Without Azure's code for a missing blob, the answer is no result of the condition.
+            # Without Azure's code for a missing blob, the answer is not a result of the condition.
             words = cloud_errors.LOST if code == _NO_BLOB and may_be_absent else _NO_BUCKET
         text = one_line(str(error.message).partition("\n")[0])
         if (

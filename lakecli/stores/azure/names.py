@@ -2,14 +2,14 @@
 
 Azure, clients and proxies treat the name of a blob as a path: a backslash becomes a slash, ``.``
 and ``..`` are resolved, and dots at the end of a segment are removed. Such a name would refer to
-another blob, so lakecli neither writes nor deletes it. Only a listed blob with dots at the end of a
-segment can be read, because the SDK cannot request the other names. A slash at the end of a name is
-kept, because directory markers have one.
+another blob, so lakecli neither writes nor deletes it. If a listing has such a name, the blob can
+be read if only dots at the end of a segment are the problem; the SDK cannot request other names. A
+slash at the end of a name is kept, because directory markers have one.
 
 Azure orders names by UTF-16 code units: characters beyond U+FFFF come before those from U+E000 on.
-Otherwise this is byte order. Accounts with directories (a hierarchical namespace) list the contents
-of a directory right after its name, before longer names that begin with it. Sorting such a listing
-would require the whole directory in memory, so this order is an error.
+Apart from that, the order is byte order. Accounts with directories (a hierarchical namespace) list
+the contents of a directory right after its name, before longer names that begin with it. Sorting
+such a listing would require the whole directory in memory, so lakecli refuses it.
 
 For conditions, the version of a blob is its ETag; version IDs name the old versions that Azure
 keeps.

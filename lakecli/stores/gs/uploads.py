@@ -103,8 +103,8 @@ class GsUploads:
     def iter_unfinished(self, prefix: str = "") -> Iterator[UnfinishedUpload]:
         """Yield the uploads of keys under `prefix`, a page at a time.
 
-        An emulator of Google's server may have no multipart uploads: it refuses the request, or
-        lists its objects instead. Then nothing is yielded.
+        An emulator of Google's server may not support multipart uploads, and refuse the request or
+        list objects instead. Nothing is yielded then.
         """
         full, start = self._store.utf8(self._store.start + prefix), len(self._store.start)
         wanted = {"uploads": "", "prefix": full, "encoding-type": "url"}
@@ -180,7 +180,7 @@ def _text(item: Element, name: str) -> str:
 def _number(item: Element, name: str) -> int:
     found = _text(item, name)
     if not found.isascii() or not found.isdigit() or len(found) > _LONGEST_NUMBER:
-        raise UnusableAnswerError(f"{name} is no number")
+        raise UnusableAnswerError(f"{name} is not a number")
     return int(found)
 
 
@@ -188,5 +188,5 @@ def _time(item: Element, name: str) -> datetime:
     try:
         found = datetime.fromisoformat(_text(item, name))
     except ValueError:
-        raise UnusableAnswerError(f"{name} is no time") from None
+        raise UnusableAnswerError(f"{name} is not a time") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -253,7 +253,7 @@ class DirectoryStore:
 
     def local_path(self, key: str) -> str | None:
         """Return the path of the object's file, or ``None`` if there is no such object."""
-        parent = key[: key.rfind("/") + 1]  # with its slash: "/x" is no key beside "y"
+        parent = key[: key.rfind("/") + 1]  # with its slash: "/x" is not a key beside "y"
         path = os.path.join(self._directory.root, os.fsdecode(key_bytes(key)))
         if parent in self._parents:
             with suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Sends direct requests: once, without redirects, and with a size limit for each response.
+"""Sends direct requests: each is sent once, follows no redirect, and limits the response's size.
 
-It uses connections of `http.client`. For many small objects, `urllib3` needs more processor time
-than the limit in ``tests/benchmarks/claims.py`` allows.
+The connections are those of `http.client`, because `urllib3` needs more processor time for many
+small objects than the limit in ``tests/benchmarks/claims.py`` allows.
 """
 
 import os

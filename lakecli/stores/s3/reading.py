@@ -442,7 +442,7 @@ def _texts(element: Element, names: frozenset[str]) -> dict[str, str]:
         name = child.tag.rpartition("}")[2]
         if name in names:
             if name in texts or len(child):
-                raise UnusableAnswerError(f"{name} comes twice, or is no text")
+                raise UnusableAnswerError(f"{name} comes twice, or is not text")
             texts[name] = child.text or ""
     return texts
 

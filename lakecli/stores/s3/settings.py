@@ -341,7 +341,7 @@ def check_endpoint(endpoint: str) -> str:
     if split is None or split.query:
         shown = endpoint.partition("?")[0].rpartition("@")[2]
         hint = "AWS_ENDPOINT_URL, or endpoint_url in ~/.aws/config, is http[s]://HOST[:PORT]"
-        raise UsageError(f"the S3 endpoint is no URL of a server: {shown!r}", hint=hint)
+        raise UsageError(f"the S3 endpoint is not the URL of a server: {shown!r}", hint=hint)
     return endpoint
 
 

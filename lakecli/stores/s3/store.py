@@ -52,7 +52,7 @@ class S3Store(S3Reader):
             return self._connection.find_region(self.bucket)
 
     def _delete(self, names: Sequence[str], versions: Sequence[Version] = ()) -> Iterable[Refusal]:
-        del versions  # see `DeletesMatching`: an ETag is no condition for a deletion
+        del versions  # see `DeletesMatching`: an ETag is not a condition for a deletion
         # At most a few attempts, whatever the configuration says: a sweep may delete only while it
         # holds its lease.
         client = self._connection.client(max_attempts=REQUESTS.attempts)

@@ -382,7 +382,7 @@ def test_a_repository_has_only_some_settings(text: str, file: Path, cli: Cli) ->
     ("key", "hint"),
     [
         ("repo.my-lake.profil", "did you mean repo.my-lake.profile?"),
-        ("repo.x.profile", "'x' is no name of a repository"),
+        ("repo.x.profile", "'x' is not the name of a repository"),
         ("repo.my-lake", "one of repo.my-lake.sync, repo.my-lake.trust.addresses, "),
         ("repo.", "one of repo.NAME.sync, repo.NAME.trust.addresses, repo.NAME.profile"),
     ],

@@ -261,7 +261,7 @@ def test_files_lie_in_the_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> N
 )
 def test_a_malformed_endpoint_is_reported(endpoint: str) -> None:
     environ = KEYS | {"AWS_ENDPOINT_URL": endpoint}
-    with pytest.raises(UsageError, match="no URL of a server") as raised:
+    with pytest.raises(UsageError, match="not the URL of a server") as raised:
         find_plain_access(environ, region="")
     assert "secret" not in raised.value.message
 
