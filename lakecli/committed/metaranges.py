@@ -114,7 +114,7 @@ class Metarange:
             a tree made from this one copies most of them.
     """
 
-    __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "size", "values")
+    __slots__ = ("_record_ids", "blocks", "id", "keys", "range_entries", "values")
 
     def __init__(
         self,
@@ -131,11 +131,19 @@ class Metarange:
         self.range_entries = range_entries
         self.blocks = blocks
         self._record_ids: bytes | None = None
-        if blocks is None:
-            self.size = sum(map(len, keys)) + sum(map(len, values)) + 200 * len(keys)
-        else:
-            self.size = len(blocks.outline.record_ids) + _BLOCK_SIZE * len(blocks.outline.sizes)
+        if blocks is not None:
             self._record_ids = blocks.outline.record_ids
+
+    @property
+    def size(self) -> int:
+        """Estimated memory of the metarange, in bytes."""
+        if self.blocks is None:
+            return sum(map(len, self.keys)) + sum(map(len, self.values)) + 200 * len(self.keys)
+        outline = self.blocks.outline
+        size = len(outline.record_ids) + _BLOCK_SIZE * len(outline.sizes)
+        if self.blocks.is_whole:
+            size += sum(outline.key_sizes) + sum(outline.value_sizes) + 200 * len(self.keys)
+        return size
 
     @property
     def record_ids(self) -> bytes:

@@ -163,6 +163,7 @@ class OutlinedBlocks:
         read: a function that returns bytes of the metarange's file, by offset and size.
         reload: a function that returns all keys and values of another copy, verified; called if the
             file is missing or has other contents.
+        note_whole: a function that is called once all records were read into memory.
 
     Attributes:
         keys: the keys of all records.
@@ -171,7 +172,11 @@ class OutlinedBlocks:
     """
 
     def __init__(
-        self, outline: Outline, read: Callable[[int, int], bytes], reload: Callable[[], Columns]
+        self,
+        outline: Outline,
+        read: Callable[[int, int], bytes],
+        reload: Callable[[], Columns],
+        note_whole: Callable[[], None],
     ) -> None:
         self.outline = outline
         self.starts = [*accumulate(outline.counts, initial=0)]
@@ -180,6 +185,7 @@ class OutlinedBlocks:
         self._offsets = [*accumulate(outline.sizes, initial=0)]
         self._read = read
         self._reload = reload
+        self._note_whole = note_whole
         self._decoded: dict[int, Columns] = {}
         self._whole: Columns | None = None
 
@@ -228,6 +234,7 @@ class OutlinedBlocks:
                 ]
                 keys, values = zip(*blocks, strict=True)
                 self._whole = [*chain.from_iterable(keys)], [*chain.from_iterable(values)]
+                self._note_whole()
             self._decoded.clear()
         return self._whole
 

@@ -46,7 +46,7 @@ def scan_columns(
                 yield from ((run.keys, run.values) for run in iter_runs(table, record))
                 cursor.skip_range()
             else:
-                cursor.enter_range()
+                cursor.enter_range(table)
         elif cursor.standing == Standing.BLOCK:
             cursor.enter_block()
         else:
@@ -118,9 +118,13 @@ class Cursor:
         self._record = None
         self.standing = Standing.RANGE if self._position < self._last else Standing.END
 
-    def enter_range(self) -> None:
-        """Open the next range; then its first block is the next item."""
-        self._table = self._trees.table(self.record)
+    def enter_range(self, table: SSTable | None = None) -> None:
+        """Enter the next range; then its first block is the next item.
+
+        Args:
+            table: the range, if the caller has opened it.
+        """
+        self._table = self._trees.table(self.record) if table is None else table
         self._number = self._table.find_block(self._start)
         self._stand_before_block()
 

@@ -278,7 +278,8 @@ class TreeStore:
         except OSError:
             return None
         self.reads[DISK] += 1
-        blocks = OutlinedBlocks(outline, PathSource(key, path).read, partial(self._reload, tree))
+        reload, note_whole = partial(self._reload, tree), partial(self._resize, tree)
+        blocks = OutlinedBlocks(outline, PathSource(key, path).read, reload, note_whole)
         cut = outline.range_entries
         return Metarange(tree, blocks.keys, blocks.values, range_entries=cut, blocks=blocks)
 
@@ -295,6 +296,12 @@ class TreeStore:
         found = self._load(tree, partial(load_metarange, tree))
         self.remember(found)
         return found.keys, found.values
+
+    def _resize(self, tree: MetarangeId) -> None:
+        """Count the memory of a metarange again, after all its records were read into memory."""
+        found = self._metaranges.get(tree)
+        if found is not None:
+            self.remember(found)
 
     def note_reads(self) -> None:
         """Record in the cache directory how many reads each tier answered since the last call."""

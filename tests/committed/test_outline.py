@@ -19,7 +19,7 @@ from lakecli.committed.merge import merge
 from lakecli.committed.merge_base import MergeBase
 from lakecli.committed.metaranges import RangeRecord, encode_range_record
 from lakecli.committed.point_reads import SEARCHES, find
-from lakecli.committed.tree_store import TreeStore
+from lakecli.committed.tree_store import LruCache, TreeStore
 from lakecli.committed.writer import TreeWriter, apply
 from lakecli.errors import IntegrityError
 from lakecli.sstable.reader import Block, decode_block
@@ -209,6 +209,27 @@ def test_many_reads_keep_the_keys(place: Place) -> None:
             assert find(trees, tree, path) == MODEL[path]
             assert find(trees, tree, path + b"!") is None
     assert find(trees, tree, b"zzz") is None
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.usefixtures("always")
+def test_records_that_were_all_read_count_as_memory(place: Place) -> None:
+    """Otherwise many such metaranges take several times the memory that they may."""
+    one, other = (build(place.trees(), large_model(400, seed=seed)) for seed in (0, 1))
+    trees = place.trees()
+    found = trees.metarange(one)
+    assert found.blocks is not None
+    before = found.size
+    records = sum(map(len, found.keys)) + sum(map(len, found.values))
+    assert found.blocks.is_whole
+    assert found.size > before + records
+    limited = place.trees()
+    limited._metaranges = LruCache(before * 2 + records)
+    first, second = limited.metarange(one), limited.metarange(other)
+    assert (limited.metarange(one), limited.metarange(other)) == (first, second)
+    assert list(second.keys)
+    assert limited.metarange(other) is second
+    assert limited.metarange(one) is not first
 
 
 @pytest.mark.usefixtures("always")

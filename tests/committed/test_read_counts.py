@@ -8,6 +8,7 @@ from lakecli.base import layout
 from lakecli.committed import tree_store
 from lakecli.committed.cache import READS_FILE, SstableCache, kept_reads, reads_text
 from lakecli.committed.point_reads import find, find_many
+from lakecli.committed.scan import scan
 from lakecli.stores.contract import ANY
 from lakecli.stores.local.store import DirectoryStore
 from tests.committed.trees import RecordingStore, build, key, large_model, new_trees
@@ -46,6 +47,15 @@ def test_each_tier_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert again.reads == reads(0, 3, 0)
     again.note_reads()
     assert kept_reads(tmp_path) == reads(4, 3, 4)
+
+
+def test_a_scan_opens_each_range_once() -> None:
+    store = RecordingStore()
+    tree = build(new_trees(store, range_entries=4096), MODEL)
+    for prefix in (b"", key(1)):  # a whole range, and a part of it
+        trees = new_trees(store, range_entries=4096)
+        assert list(scan(trees, tree, prefix=prefix))
+        assert trees.reads == reads(0, 0, 2)
 
 
 def test_a_namespace_that_is_a_directory_is_of_the_disk(tmp_path: Path) -> None:

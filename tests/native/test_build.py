@@ -57,8 +57,9 @@ def test_the_compiler_is_the_users_choice_then_that_of_python(
     assert builder.build(tmp_path).exists()
 
 
-def test_the_core_has_no_warnings(tmp_path: Path) -> None:
-    assert compiled(tmp_path, "-Werror", "-Wpedantic").exists()
+@pytest.mark.parametrize("options", [(), ("-DNO_CHECKSUMS",)], ids=["here", "other processors"])
+def test_the_core_has_no_warnings(tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert compiled(tmp_path, "-Werror", "-Wpedantic", *options).exists()
 
 
 @pytest.fixture
