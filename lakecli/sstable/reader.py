@@ -8,6 +8,7 @@ the file and the offset.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from math import inf
 from typing import Final, NamedTuple, Self
 
 from lakecli import native
@@ -127,6 +128,12 @@ class KeyLookup(Directory):
         except Malformed as error:
             raise CorruptTable(self.name, handle[0], str(error)) from None
 
+
+_MOST_IN_RUN: Final = 64 << 20
+"""The total size of the keys of a run, in bytes, after which no further block is decoded.
+
+Keys in a bucket may be long, and share nearly everything with the key before.
+"""
 
 _MOST_COMPARED: Final = 2_048
 """The maximum number of items that are compared at once, since some comparisons copy them."""
@@ -273,15 +280,21 @@ class SSTable(KeyLookup):
 
     def runs(self) -> Iterator[Run]:
         """Yield all blocks, many at a time; each run is fetched by one read."""
-        ends = list(accumulate(self._sizes))
-        start = done = 0
+        ends = [*accumulate(self._sizes, initial=0)]
+        start = 0
         while start < self.block_count:
-            stop = max(bisect_right(ends, done + RUN_SIZE), start + 1)
-            yield self._run(start, stop)
-            start, done = stop, ends[stop - 1]
+            stop = max(bisect_right(ends, ends[start] + RUN_SIZE) - 1, start + 1)
+            run = self._run(start, stop, most=_MOST_IN_RUN)
+            yield run
+            start += len(run.sizes)
 
-    def _run(self, start: int, stop: int) -> Run:
-        """Read the blocks from `start` to before `stop` in one read, and check them."""
+    def _run(self, start: int, stop: int, *, most: float = inf) -> Run:
+        """Read the blocks from `start` to before `stop` in one read, and check them.
+
+        Args:
+            most: the total size of keys, in bytes, after which the run ends early. The core needs
+                no limit, because it leaves blocks of such keys to its twin.
+        """
         base = self.offsets[start]
         offsets = [offset - base for offset in self.offsets[start:stop]]
         sizes = self._sizes[start:stop]
@@ -297,8 +310,14 @@ class SSTable(KeyLookup):
                 keys += block.keys
                 values += block.values
                 starts.append(len(keys))
-        separators = self.separators[start:stop]
-        return Run(memoryview(data), offsets, sizes, separators, starts, keys, values)
+                most -= sum(map(len, block.keys))
+                if most < 0:
+                    break
+        count = len(starts) - 1
+        separators = self.separators[start : start + count]
+        return Run(
+            memoryview(data), offsets[:count], sizes[:count], separators, starts, keys, values
+        )
 
     def _corrupt(self, number: int, what: str) -> CorruptTable:
         return CorruptTable(self.name, self.offsets[number], what)

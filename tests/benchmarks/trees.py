@@ -124,11 +124,11 @@ def cost(store: Weighing, command: Callable[[], object]) -> Cost:
         decoded += len(block.keys)
         return block
 
-    def read_run(table: reader.SSTable, start: int, stop: int) -> Run:
+    def read_run(table: reader.SSTable, start: int, stop: int, **given: float) -> Run:
         """Read a run, whose blocks may be decoded all at once."""
         nonlocal decoded
         before = decoded
-        run = read_blocks(table, start, stop)
+        run = read_blocks(table, start, stop, **given)
         decoded = before + len(run.keys)
         return run
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations_with_replacement, pairwise
+from typing import TYPE_CHECKING
 
 import google_crc32c
 
+from lakecli import native
 from lakecli.sstable.block import Run, blocks_between, payload_of, seal
 from tests.sstable.tables import build, many_records, open_bytes
+
+if TYPE_CHECKING:
+    import pytest
 
 STARTS = [0, 3, 5, 9]
 KEYS = [b"%d" % at for at in range(9)]
@@ -68,3 +73,22 @@ def test_the_rule_is_applied_to_each_block_of_a_run_alike() -> None:
         data = bytes(run.data[: run.offsets[number]]) + other
         changed = run._replace(data=memoryview(data), sizes=sizes)
         assert ends_at_cut(changed, number) == is_cut
+
+
+def test_a_run_of_long_keys_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the core, which leaves such blocks to its twin."""
+    table = open_bytes(build(many_records(2_000), type=b"ranges"), "the file")
+    whole = list(table.runs())
+    assert len(whole[0].sizes) > 3
+    monkeypatch.setattr(native, "core", lambda: None)
+    assert list(table.runs()) == whole
+    most = sum(map(len, whole[0].keys)) // 2
+    monkeypatch.setattr("lakecli.sstable.reader._MOST_IN_RUN", most)
+    runs = list(table.runs())
+    assert len(runs) > len(whole)
+    for run in runs:
+        last = run.starts[-2]  # where the last block begins
+        assert sum(map(len, run.keys[:last])) <= most
+        assert len(run.sizes) == len(run.offsets) == len(run.separators) == len(run.starts) - 1
+    assert [key for run in runs for key in run.keys] == [key for run in whole for key in run.keys]
+    assert table.read_all().keys == [key for run in whole for key in run.keys]
