@@ -3,8 +3,8 @@
 uvicorn has no limits for slow clients, so a watchdog closes the connection of a client that
 
 - does not send complete request headers within `HEAD_TIME`, or sends more than `MOST_HEAD` bytes;
-- sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them, or after
-  it has refused the body: uvicorn counts such a connection as busy, once another byte has arrived;
+- sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them or drops
+  them because it has refused the body (uvicorn itself ends only connections that are silent);
 - leaves the send buffer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
