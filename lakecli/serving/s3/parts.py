@@ -129,13 +129,18 @@ class Upload(ABC):
     def record(self, part: UploadPart) -> None:
         """Record a stored part, or a part copied from an object; replace a part of the same number.
 
+        A part whose request began later is not replaced: a client that repeats a request knows only
+        the tag in the response to the second one.
+
         Raises:
             S3Error: NoSuchUpload; the upload was completed or aborted.
         """
         if self._is_ended or self._joined is not None:
             self._discard()
             raise no_such_upload()
-        self.parts[part.number] = part
+        other = self.parts.get(part.number)
+        if other is None or other.modified_at <= part.modified_at:
+            self.parts[part.number] = part
         if self._hashing.acquire(blocking=False):
             try:
                 while following := self.parts.get(len(self._tags) + 1):

@@ -549,3 +549,16 @@ def test_after_a_wrong_checksum_other_parts_are_never_the_object(either: Site) -
         assert done.status == 200
         assert either("GET", "main/a").body == body_of(1) + body_of(3)
     assert left(either) == []
+
+
+def test_a_part_that_was_sent_again_stays_if_its_first_copy_arrives_late(either: Site) -> None:
+    """As if the client had waited too long for a slow bucket, and repeated the request."""
+    upload = Uploading(either)
+    (found,) = either.context.own(Uploads).listed("demo")
+    first = UploadPart(1, 5 << 10, "first", either.context.clock())
+    found.store(first, [body_of(1)])
+    upload.send(1, body_of(1))
+    found.record(first)
+
+    assert upload.complete().status == 200
+    assert either("GET", "main/a").body == body_of(1)
