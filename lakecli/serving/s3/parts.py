@@ -156,8 +156,11 @@ class Upload(ABC):
             sums: the checksums that the object must have.
 
         Raises:
-            S3Error: the object has another checksum; or other parts were joined before.
+            S3Error: the object has another checksum; or other parts were joined before; or the
+                upload was aborted.
         """
+        if self._is_ended:
+            raise no_such_upload()
         tags = [part.tag for part in parts]
         if self._asked not in ([], tags):
             raise S3Error("InvalidPart", "the upload was completed before, with other parts")

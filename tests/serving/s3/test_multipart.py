@@ -15,6 +15,7 @@ from lakecli.base.layout import data_key
 from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
+from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.multipart import Uploads
 from lakecli.serving.s3.parts import UploadPart
 from lakecli.serving.writes import BranchWriter
@@ -562,3 +563,14 @@ def test_a_part_that_was_sent_again_stays_if_its_first_copy_arrives_late(either:
 
     assert upload.complete().status == 200
     assert either("GET", "main/a").body == body_of(1)
+
+
+def test_an_upload_that_was_aborted_meanwhile_is_not_completed(either: Site) -> None:
+    upload = Uploading(either)
+    upload.send(2, body_of(2))
+    (found,) = either.context.own(Uploads).listed("demo")
+    upload.abort()
+
+    with pytest.raises(S3Error, match="NoSuchUpload"):
+        found.join([found.parts[2]], {})
+    assert left(either) == []
