@@ -3,7 +3,8 @@
 uvicorn has no limits for slow clients, so a watchdog closes the connection of a client that
 
 - does not send complete request headers within `HEAD_TIME`, or sends more than `MOST_HEAD` bytes;
-- sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them;
+- sends fewer than `LEAST` bytes of a body in `PATIENCE`, while the endpoint waits for them or drops
+  them because it has refused the body (uvicorn itself ends only connections that are silent);
 - leaves the send buffer full for `PATIENCE`.
 
 After an interrupt the endpoint accepts no more connections, waits a moment for running requests,
@@ -165,7 +166,7 @@ class WatchedConnection(HttpToolsProtocol):
         if self.flow.write_paused or self.transport.is_closing():
             return "take the response", self._drained
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is None or cycle.response_complete or not cycle.more_body:
+        if cycle is None or not cycle.more_body:
             return None
         if cycle.waiting_for_100_continue or self.flow.read_paused:
             return None

@@ -34,6 +34,8 @@ def _surface(monkeypatch: pytest.MonkeyPatch) -> None:
             await context.in_thread(sleep, 30)
         if request.url.path == "/busy":
             await context.in_thread(sleep, 2.5)
+        if request.url.path == "/refuse":
+            return PlainTextResponse("no", 403)
         if request.url.path == "/large":
             return PlainTextResponse("x" * (64 << 20))
         return PlainTextResponse(f"{len(await request.body())}")
@@ -145,6 +147,19 @@ def test_a_client_must_go_on_sending_its_body(
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
         else:
             assert is_closed(client)
+
+
+def test_a_client_must_go_on_sending_a_body_that_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "PATIENCE", 0.5)
+    with running() as (port, _, _), connect(port) as client:
+        client.settimeout(6)
+        client.sendall(b"PUT /refuse HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400000\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 403")
+        client.sendall(b"x")
+        while not is_closed(client):  # the body of the response may come apart
+            pass
 
 
 def test_a_client_may_wait_until_its_body_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

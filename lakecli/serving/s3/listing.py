@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 from starlette.responses import Response
 
 from lakecli.base.model import Entry
-from lakecli.committed.scan import ListedObject, list_prefix
+from lakecli.committed.scan import ListedObject
 from lakecli.committed.values import decode_entry
 from lakecli.refs.ref_store import RefStore
 from lakecli.serving.s3 import checksums, xml
@@ -91,12 +91,7 @@ def list_objects(call: Call) -> Response:
     after = start if token is None else checksums.decoded(token)
     if token is not None and not after:
         raise S3Error("InvalidArgument", "The continuation token is malformed.")
-    try:
-        found = list(islice(_walk(call, page, after), page.most + 1))
-    except S3Error as error:
-        if error.code != "NoSuchKey":  # without such a ref, the listing is empty
-            raise
-        found = []
+    found = list(islice(_walk(call, page, after), page.most + 1))
     shown = found[: page.most]
     last = shown[-1][0] if shown and len(found) > len(shown) else b""
     marker = page.name(last) if last and page.delimiter else None
@@ -154,15 +149,17 @@ def _walk(call: Call, page: ListingPage, after: bytes) -> Iterator[tuple[bytes, 
 def _of_ref(
     call: Call, before: bytes, prefix: bytes, delimiter: bytes, after: bytes
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield the objects and common prefixes of one ref, whose name and a slash are `before`."""
-    with call.view(os.fsdecode(before[:-1])) as view:
-        for each in list_prefix(
-            lambda start: view.scan(prefix=prefix, start=start),
-            prefix=prefix,
-            delimiter=delimiter,
-            after=after,
-        ):
-            yield before + each.path, each.value if isinstance(each, ListedObject) else None
+    """Yield the objects and common prefixes of one ref, whose name and a slash are `before`.
+
+    There are none if the ref does not exist; it may also have been deleted meanwhile.
+    """
+    try:
+        with call.view(os.fsdecode(before[:-1])) as view:
+            for each in view.list_paths(prefix=prefix, delimiter=delimiter, after=after):
+                yield before + each.path, each.value if isinstance(each, ListedObject) else None
+    except S3Error as error:
+        if error.code != "NoSuchKey":
+            raise
 
 
 def _refs(call: Call, prefix: bytes) -> list[bytes]:

@@ -98,7 +98,9 @@ class Upload(ABC):
         self.parts: dict[int, UploadPart] = {}
         self.completing = Lock()
         self._repository = repository
-        self._joined: tuple[list[str], Joined] | None = None
+        self._joined: Joined | None = None
+        self._asked: list[str] = []
+        """The tags of the only parts that can still be joined; empty until that is decided."""
         self._copied: set[str] = set()
         """The tags of the parts copied from objects that are stored already."""
         self._is_ended = False
@@ -127,13 +129,18 @@ class Upload(ABC):
     def record(self, part: UploadPart) -> None:
         """Record a stored part, or a part copied from an object; replace a part of the same number.
 
+        A part whose request began later is not replaced: a client that repeats a request knows only
+        the tag in the response to the second one.
+
         Raises:
             S3Error: NoSuchUpload; the upload was completed or aborted.
         """
         if self._is_ended or self._joined is not None:
             self._discard()
             raise no_such_upload()
-        self.parts[part.number] = part
+        other = self.parts.get(part.number)
+        if other is None or other.modified_at <= part.modified_at:
+            self.parts[part.number] = part
         if self._hashing.acquire(blocking=False):
             try:
                 while following := self.parts.get(len(self._tags) + 1):
@@ -149,20 +156,24 @@ class Upload(ABC):
             sums: the checksums that the object must have.
 
         Raises:
-            S3Error: the object has another checksum; or the upload was joined from other parts.
+            S3Error: the object has another checksum; or other parts were joined before; or the
+                upload was aborted.
         """
+        if self._is_ended:
+            raise no_such_upload()
         tags = [part.tag for part in parts]
+        if self._asked not in ([], tags):
+            raise S3Error("InvalidPart", "the upload was completed before, with other parts")
         if self._joined is None:
             for part in parts:
                 if part.source is not None and part.tag not in self._copied:
                     repository, entry = part.source.repository, part.source.entry
                     self.store(part, read_part(repository, entry, part.start, part.size))
                     self._copied.add(part.tag)
-            self._joined = tags, self._join(parts, sums)
+            self._joined = self._join(parts, sums)
+            self._asked = tags
             self._discard()
-        elif self._joined[0] != tags:
-            raise S3Error("InvalidPart", "the upload was completed before, with other parts")
-        return self._joined[1]
+        return self._joined
 
     def end(self) -> None:
         """Remove the stored parts; no part can be recorded after that."""
@@ -323,7 +334,6 @@ class BucketUpload(Upload):
         self._key = incoming_key(repository.lake.runtime.new_id().hex())
         self._upload: UploadId | None = None
         self._is_complete = False
-        self._asked: Parts = ()
         self._sent: dict[str, UploadedPart] = {}
         self._waiting: dict[str, BinaryIO] = {}
 
@@ -367,12 +377,12 @@ class BucketUpload(Upload):
         store, size = self._repository.store, sum(part.size for part in parts)
         digest = None if sums else self._digest(parts)
         if not self._is_complete:  # a retry, after `take_over` failed, finds it complete
-            sent = [self._sent[part.tag] for part in parts]
-            self._asked = self._asked or parts
+            self._asked = [part.tag for part in parts]
             try:
+                sent = [self._sent[tag] for tag in self._asked]
                 self._uploads.complete(self._key, self._upload, sent)
             except UploadNotFound:  # it may be complete, and the bucket's first response was lost
-                if parts != self._asked or size_of(store, self._key) != size:
+                if size_of(store, self._key) != size:
                     raise
             self._is_complete = True
         if digest is None:

@@ -10,6 +10,7 @@ import pytest
 from lakecli.committed.values import encode_entry
 from lakecli.repository import branch, commit, tag
 from lakecli.repository.staged.stager import Stager
+from lakecli.serving.s3 import listing
 from tests.support import lakes
 
 if TYPE_CHECKING:
@@ -132,6 +133,15 @@ def test_the_root_lists_branches_and_tags(site: Site) -> None:
     assert site.keys(max_keys="1") == site.keys()
     assert site.keys(delimiter="x") == ["dev/x", "main/x", "v1/x"]
     assert site.keys(delimiter="e") == site.keys()  # only a slash counts in names of refs
+
+
+def test_a_branch_that_is_deleted_meanwhile_hides_no_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(site, ["a"])
+    monkeypatch.setattr(listing, "_refs", lambda *_: [b"gone/", b"main/", b"old/"])
+
+    assert site.keys() == ["main/a"]
 
 
 def test_expressions_are_listed_by_their_prefix(site: Site) -> None:

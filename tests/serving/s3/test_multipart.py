@@ -15,6 +15,7 @@ from lakecli.base.layout import data_key
 from lakecli.errors import Unreachable
 from lakecli.repository.reading.view import open_view
 from lakecli.serving.s3 import multipart, parts
+from lakecli.serving.s3.errors import S3Error
 from lakecli.serving.s3.multipart import Uploads
 from lakecli.serving.s3.parts import UploadPart
 from lakecli.serving.writes import BranchWriter
@@ -463,7 +464,7 @@ def test_a_completion_is_repeated_if_the_response_of_the_bucket_was_lost(
     assert is_lost == either.demo.store.uri.startswith("memory:")
     if is_lost and not is_whole:
         for _ in range(2):
-            assert upload.complete(1).code == "NoSuchKey"
+            assert upload.complete(1).code == "InvalidPart"
     assert upload.complete(*numbers).status == 200
     assert either("GET", "main/a").body == b"".join(map(body_of, numbers))
 
@@ -531,3 +532,45 @@ def test_unfinished_uploads_are_limited(site: Site, monkeypatch: pytest.MonkeyPa
     assert site("POST", "main/a", uploads="").code == "SlowDown"
     first.abort()
     assert Uploading(site).id
+
+
+def test_after_a_wrong_checksum_other_parts_are_never_the_object(either: Site) -> None:
+    upload = Uploading(either)
+    for number in (1, 2, 3):
+        upload.send(number, body_of(number))
+
+    assert upload.complete(**sum_of(b"other")).code == "BadDigest"
+    done = upload.complete(1, 3)
+
+    if either.demo.store.uri.startswith("memory:"):  # the bucket has joined all parts already
+        assert done.code == "InvalidPart"
+        assert upload.complete(**sum_of(b"".join(map(body_of, (1, 2, 3))))).status == 200
+        assert either("GET", "main/a").body == b"".join(map(body_of, (1, 2, 3)))
+    else:
+        assert done.status == 200
+        assert either("GET", "main/a").body == body_of(1) + body_of(3)
+    assert left(either) == []
+
+
+def test_a_part_that_was_sent_again_stays_if_its_first_copy_arrives_late(either: Site) -> None:
+    """As if the client had waited too long for a slow bucket, and repeated the request."""
+    upload = Uploading(either)
+    (found,) = either.context.own(Uploads).listed("demo")
+    first = UploadPart(1, 5 << 10, "first", either.context.clock())
+    found.store(first, [body_of(1)])
+    upload.send(1, body_of(1))
+    found.record(first)
+
+    assert upload.complete().status == 200
+    assert either("GET", "main/a").body == body_of(1)
+
+
+def test_an_upload_that_was_aborted_meanwhile_is_not_completed(either: Site) -> None:
+    upload = Uploading(either)
+    upload.send(2, body_of(2))
+    (found,) = either.context.own(Uploads).listed("demo")
+    upload.abort()
+
+    with pytest.raises(S3Error, match="NoSuchUpload"):
+        found.join([found.parts[2]], {})
+    assert left(either) == []
