@@ -34,6 +34,7 @@ from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
 from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
 from lakecli.stores.contract import put_content
@@ -116,15 +117,23 @@ class BranchWriter:
         acting: returns a handle of the repository for writing that records the given text in the
             operation log.
         elapsed: returns the seconds of a monotonic clock.
+        memory: limits the bytes of large objects that are being sent to buckets, for all writers
+            that share it; ``None``: a limit for this writer alone.
     """
 
     def __init__(
-        self, acting: Callable[[str], Repository], branch: str, *, elapsed: Callable[[], float]
+        self,
+        acting: Callable[[str], Repository],
+        branch: str,
+        *,
+        elapsed: Callable[[], float],
+        memory: Memory | None = None,
     ) -> None:
         self.branch = branch
         self._acting = acting
         self._repository = acting("")
         self._elapsed = elapsed
+        self._memory = memory or Memory()
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
         self._leading = Lock()
@@ -151,7 +160,7 @@ class BranchWriter:
             first.append(piece)
             size += len(piece)
             if size > SMALL:
-                ingest = Ingest(store, self._repository.guard)
+                ingest = Ingest(store, self._repository.guard, memory=self._memory)
                 whole = PieceReader(chain(first, pieces))
                 done = ingest.stream(cast("BinaryIO", whole))
                 ingest.flush()
