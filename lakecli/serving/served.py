@@ -21,6 +21,8 @@ from lakecli.errors import NotFound, Refused, Unreachable
 from lakecli.repository.contract import BranchMover, Notice, Repository
 from lakecli.repository.handle.lake import Lake, LocalRepository, find_repository
 from lakecli.repository.reading.view import View, check_branch, open_view
+from lakecli.repository.transfer.ingest import SENT_AT_ONCE
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.serving.writes import BranchWriter, Client
 from lakecli.stores.uri import is_local
 
@@ -36,6 +38,9 @@ writes to a file are read only when a store is opened.
 
 LONGEST_VIEW: Final = 120.0
 """Seconds after which the former handle of a reopened namespace is closed; no view lasts longer."""
+
+MEMORY: Final = 8 * SENT_AT_ONCE
+"""The maximum number of bytes in memory of large objects that are being sent to buckets."""
 
 MOST_WRITERS: Final = 256
 """The maximum number of branch writers to keep per repository."""
@@ -109,6 +114,7 @@ class Served:
         self._names = None if names is None else frozenset(names)
         self._namespaces = dict(namespaces or {})
         self._elapsed = lake.runtime.elapsed
+        self._memory = Memory(MEMORY)
         self._lock = Lock()  # of the attributes below
         self._held: dict[str, _Held] = {}
         self._retired: deque[tuple[float, LocalRepository]] = deque()
@@ -259,7 +265,7 @@ class Served:
         if writer is None:
             check_branch(held.opened, branch)
             acting = partial(self._acting, held.opened)
-            made = BranchWriter(acting, branch, elapsed=self._elapsed)
+            made = BranchWriter(acting, branch, elapsed=self._elapsed, memory=self._memory)
             with self._lock:  # another thread may have been faster
                 writer = held.writers.get(branch) or made
                 held.writers.put(branch, writer, 1)

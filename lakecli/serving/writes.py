@@ -17,7 +17,7 @@ larger object goes to a temporary file first. A directory keeps this file, a buc
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -34,9 +34,10 @@ from lakecli.repository.policy.early import check_early
 from lakecli.repository.reading.view import View
 from lakecli.repository.staged.stager import Parts, Stager, is_to_stage
 from lakecli.repository.transfer.ingest import SMALL, Ingest
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import put_content
+from lakecli.stores.contract import Guard, put_content
 from lakecli.stores.streams import PieceReader
 
 PAUSE: Final = 10.0
@@ -116,21 +117,39 @@ class BranchWriter:
         acting: returns a handle of the repository for writing that records the given text in the
             operation log.
         elapsed: returns the seconds of a monotonic clock.
+        memory: limits the bytes of large objects that are being sent to buckets, for all writers
+            that share it; ``None``: a limit for this writer alone.
     """
 
     def __init__(
-        self, acting: Callable[[str], Repository], branch: str, *, elapsed: Callable[[], float]
+        self,
+        acting: Callable[[str], Repository],
+        branch: str,
+        *,
+        elapsed: Callable[[], float],
+        memory: Memory | None = None,
     ) -> None:
         self.branch = branch
         self._acting = acting
         self._repository = acting("")
         self._elapsed = elapsed
+        self._memory = memory or Memory()
         self._lock = Lock()  # of the attributes below
         self._waiting: list[_Request] = []
         self._leading = Lock()
         self._operations: dict[Client, tuple[Stager, float]] = {}
         """Of each client, the operation that its next request may continue, and its last time."""
         clear_temporaries(self._repository.store)
+
+    @cached_property
+    def _guard(self) -> Guard:
+        """The guard of the repository, after it has waited for a sweep that is running.
+
+        The sweep could delete an object that is deposited meanwhile.
+        """
+        guard = self._repository.guard
+        guard.begin()
+        return guard
 
     def deposit(self, source: Iterable[bytes]) -> Deposited:
         """Store the data of an object in the namespace.
@@ -144,14 +163,14 @@ class BranchWriter:
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        store, pieces = self._repository.store, iter(source)
+        store, guard, pieces = self._repository.store, self._guard, iter(source)
         first: list[bytes] = []
         size = 0
         for piece in pieces:
             first.append(piece)
             size += len(piece)
             if size > SMALL:
-                ingest = Ingest(store, self._repository.guard)
+                ingest = Ingest(store, guard, memory=self._memory)
                 whole = PieceReader(chain(first, pieces))
                 done = ingest.stream(cast("BinaryIO", whole))
                 ingest.flush()
@@ -207,7 +226,7 @@ class BranchWriter:
         if deposited:
             written = {each.address for each in deposited if each.is_new}
             found = {each.address for each in deposited} - written
-            self._repository.guard.settle(found=found, written=written)
+            self._guard.settle(found=found, written=written)
         now = self._elapsed()
         stager, last = self._operations.pop(client, (None, 0.0))
         if stager is None or now - last >= PAUSE:

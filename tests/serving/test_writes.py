@@ -11,11 +11,14 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from blake3 import blake3
 
-from lakecli.base.layout import INCOMING
+from lakecli.base.layout import INCOMING, data_key
 from lakecli.base.model import Entry
 from lakecli.committed.values import decode_entry, encode_entry
 from lakecli.errors import LakeError, LostRace, NotFound, Unreachable, UsageError
+from lakecli.remote import gc_protocol
+from lakecli.remote.gc_protocol import Phase, look, move
 from lakecli.repository.contract import Repository
 from lakecli.repository.handle.lake import Lake
 from lakecli.repository.reading.contents import read_object
@@ -28,6 +31,7 @@ from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.local import files as local_files
 from lakecli.stores.local.files import SyncError
 from tests.support import lakes
+from tests.support.collection import make_state
 from tests.support.memory_store import MemoryStore
 
 AWS = Client("s3", "aws-cli")
@@ -155,6 +159,26 @@ def test_a_large_object_of_a_bucket_is_written_once_to_the_name_of_its_digest(
     assert list(store.list(INCOMING)) == []
     small = writer.deposit(iter([b"small"]))
     assert store.get(small.address) == b"small"
+
+
+def test_a_small_object_is_written_after_a_sweep_that_may_delete_it(
+    repository: Repository, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    there = lakes.through(repository, store)
+    writer = BranchWriter(acting(there), "main", elapsed=seconds)
+    data = b"small"
+    move(store, look(store), make_state(Phase.SWEEPING))
+
+    def end_sweep(*_: object) -> None:
+        store.delete([data_key(blake3(data).hexdigest())])
+        move(store, look(store), make_state(Phase.IDLE))
+
+    monkeypatch.setattr(gc_protocol, "wait_for_sweep", end_sweep)
+    deposited = writer.deposit([data])
+    change = PathChange(b"a", lambda _: entry_of(deposited, there), deposited)
+    writer.apply_one(change, client=AWS, action="PutObject")
+    assert store.get(deposited.address) == data
 
 
 def test_an_object_that_breaks_off_leaves_nothing(

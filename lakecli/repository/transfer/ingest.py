@@ -156,6 +156,8 @@ class Ingest:
         repository: the repository whose local store remembers the digests of large files, so that
             an unchanged file is not read again, and unfinished uploads, so that they can be
             resumed. With ``None``, nothing is remembered, and each file is sent in one call.
+        memory: limits the bytes of files that are read and sent whole, for all writers that share
+            it; ``None``: a limit for this writer alone.
 
     Attributes:
         workers: the threads that read files and send their parts; if a thread fails, the work on
@@ -171,6 +173,7 @@ class Ingest:
         repository: Repository | None = None,
         progress: Progress = NO_PROGRESS,
         parallelism: int = 1,
+        memory: Memory | None = None,
     ) -> None:
         self.written: set[str] = set()
         self._store = store
@@ -184,7 +187,7 @@ class Ingest:
         self._hashed: list[tuple[FileKey, str, int]] = []
         self._progress = progress
         self.workers = Workers(parallelism)
-        self._memory = Memory()  # limits the bytes of files that threads read and send whole
+        self._memory = memory or Memory()
         self._sender: Sender | None = None
         if repository is not None and (uploads := uploads_of(store)) is not None:
             from lakecli.repository.transfer.multipart_upload import Sender
@@ -328,7 +331,7 @@ class Ingest:
         if self._batch is not None:
             return self._copy(pieces, self._batch, Digests(None))
         reader = cast("BinaryIO", PieceReader(self._counted(pieces)))
-        with self._memory.held(SENT_AT_ONCE):
+        with self._memory.held(min(size, SENT_AT_ONCE)):
             # Every writer of this key writes the same bytes, so the write needs no condition, and
             # each part may be sent again.
             self._store.put(data_key(digest), reader, ANY)

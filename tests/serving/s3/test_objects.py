@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -13,10 +14,11 @@ from starlette.requests import Request as StarletteRequest
 from lakecli.base.layout import data_key
 from lakecli.base.model import Entry
 from lakecli.errors import Unreachable
-from lakecli.repository import tag
+from lakecli.repository import branch, tag
 from lakecli.repository.handoff.incoming import record_object
 from lakecli.repository.reading.view import open_view
 from lakecli.repository.staged.stager import stage_entry
+from lakecli.repository.transfer.parallel import Memory
 from lakecli.serving.context import Options
 from lakecli.serving.s3 import call, objects
 from lakecli.serving.s3.errors import S3Error
@@ -452,3 +454,21 @@ def test_directories_have_no_urls_to_send_clients_to(tmp_path: Path) -> None:
 
     assert site("GET", "main/a", headers={"User-Agent": "curl/8"}).body == LARGE
     site.close()
+
+
+def test_all_large_objects_together_have_a_limit_on_memory(
+    either: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branch.create(either.demo, "dev", source="main")
+    held, limits = Memory.held, []
+
+    def hold(limit: Memory, size: int) -> AbstractContextManager[None]:
+        limits.append(limit)
+        return held(limit, size)
+
+    monkeypatch.setattr(Memory, "held", hold)
+    for at, key in enumerate(("main/a", "main/b", "dev/a")):
+        either.put(key, bytes([at]) * (3 << 20))
+
+    is_bucket = either.demo.store.uri.startswith("memory:")
+    assert limits == limits[:1] * (3 if is_bucket else 0)
