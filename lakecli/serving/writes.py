@@ -17,7 +17,7 @@ larger object goes to a temporary file first. A directory keeps this file, a buc
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import BinaryIO, Final, NamedTuple, cast
@@ -37,7 +37,7 @@ from lakecli.repository.transfer.ingest import SMALL, Ingest
 from lakecli.repository.transfer.parallel import Memory
 from lakecli.staging.area import TOMBSTONE
 from lakecli.stores.capabilities import clear_temporaries
-from lakecli.stores.contract import Guard, put_content
+from lakecli.stores.contract import put_content
 from lakecli.stores.streams import PieceReader
 
 PAUSE: Final = 10.0
@@ -141,16 +141,6 @@ class BranchWriter:
         """Of each client, the operation that its next request may continue, and its last time."""
         clear_temporaries(self._repository.store)
 
-    @cached_property
-    def _guard(self) -> Guard:
-        """The guard of the repository, after it has waited for a sweep that is running.
-
-        The sweep could delete an object that is deposited meanwhile.
-        """
-        guard = self._repository.guard
-        guard.begin()
-        return guard
-
     def deposit(self, source: Iterable[bytes]) -> Deposited:
         """Store the data of an object in the namespace.
 
@@ -163,7 +153,8 @@ class BranchWriter:
         Raises:
             Unreachable: the namespace cannot be written.
         """
-        store, guard, pieces = self._repository.store, self._guard, iter(source)
+        store, guard, pieces = self._repository.store, self._repository.guard, iter(source)
+        guard.begin()  # a sweep that is running could delete an object that is stored meanwhile
         first: list[bytes] = []
         size = 0
         for piece in pieces:
@@ -226,7 +217,7 @@ class BranchWriter:
         if deposited:
             written = {each.address for each in deposited if each.is_new}
             found = {each.address for each in deposited} - written
-            self._guard.settle(found=found, written=written)
+            self._repository.guard.settle(found=found, written=written)
         now = self._elapsed()
         stager, last = self._operations.pop(client, (None, 0.0))
         if stager is None or now - last >= PAUSE:

@@ -91,6 +91,7 @@ def list_objects(call: Call) -> Response:
     after = start if token is None else checksums.decoded(token)
     if token is not None and not after:
         raise S3Error("InvalidArgument", "The continuation token is malformed.")
+    call.check_bucket()
     found = list(islice(_walk(call, page, after), page.most + 1))
     shown = found[: page.most]
     last = shown[-1][0] if shown and len(found) > len(shown) else b""

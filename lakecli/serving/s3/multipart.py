@@ -6,6 +6,7 @@ object is only recorded. If the parts together are a copy of one whole object, a
 copies a large object in parts, only the object's entry is copied, not its data.
 """
 
+from itertools import count
 from secrets import token_hex
 from threading import Lock
 from typing import Final
@@ -30,6 +31,9 @@ MOST_UPLOADS: Final = 10_000
 
 MOST_DONE: Final = 10_000
 """The maximum number of completed uploads to remember, for clients that retry the completion."""
+
+
+_serials: Final = count()
 
 
 class Uploads:
@@ -113,7 +117,8 @@ def create_upload(call: Call) -> Response:
 def upload_part(call: Call) -> Response:
     """Answer UploadPart: store the body as a part, in place of an earlier part of its number."""
     number, upload = _number_of(call), _upload_of(call)
-    part = UploadPart(number, call.body_size, _new_tag(), call.context.clock())
+    now = call.context.clock()
+    part = UploadPart(number, call.body_size, _new_tag(), now, next(_serials))
     upload.store(part, call.contents())
     upload.record(part._replace(checksums=call.sums))
     return objects.received_response(call, part.tag)
@@ -127,7 +132,9 @@ def copy_part(call: Call) -> Response:
     if named is not None:
         start, end = conditions.copied_span_of(named, end)
     now = call.context.clock()
-    part = UploadPart(number, end - start, _new_tag(), now, source=source, start=start)
+    part = UploadPart(
+        number, end - start, _new_tag(), now, next(_serials), source=source, start=start
+    )
     upload.record(part)
     return objects.copy_response("CopyPartResult", now, part.tag)
 

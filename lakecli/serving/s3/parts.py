@@ -66,6 +66,7 @@ class UploadPart(NamedTuple):
     Attributes:
         number: the part number, from 1.
         tag: the ETag without quotes; a part that is sent again gets a new one.
+        serial: ascends with the beginning of the requests.
         source: the object that the part is copied from; ``None`` if the client sent the data.
         start: the offset of the part in `source`.
     """
@@ -74,6 +75,7 @@ class UploadPart(NamedTuple):
     size: int
     tag: str
     modified_at: datetime
+    serial: int
     checksums: Sums = NO_METADATA
     source: CopySource | None = None
     start: int = 0
@@ -139,7 +141,7 @@ class Upload(ABC):
             self._discard()
             raise no_such_upload()
         other = self.parts.get(part.number)
-        if other is None or other.modified_at <= part.modified_at:
+        if other is None or other.serial < part.serial:
             self.parts[part.number] = part
         if self._hashing.acquire(blocking=False):
             try:

@@ -109,6 +109,8 @@ def test_no_names_and_wrong_parameters(site: Site) -> None:
     assert site("GET", list_type="2", bucket="none").code == "NoSuchBucket"
     assert site("GET", list_type="2", bucket="none", prefix="main/").code == "NoSuchBucket"
     assert site("GET", list_type="2", bucket="none", max_keys="0").code == "NoSuchBucket"
+    past = site("GET", list_type="2", bucket="none", prefix="main/", start_after="z")
+    assert past.code == "NoSuchBucket"
 
 
 def test_a_token_continues_a_listing(site: Site) -> None:

@@ -512,7 +512,7 @@ def test_a_part_that_still_arrives_does_not_change_the_object(site: Site, number
         completed.wait(10)
         yield body_of(9)
 
-    late = UploadPart(number, 5 << 10, "late", site.context.clock())
+    late = UploadPart(number, 5 << 10, "late", site.context.clock(), 1 << 30)
     with ThreadPoolExecutor(1) as pool:
         storing = pool.submit(found.store, late, pieces())
         begun.wait(10)
@@ -556,7 +556,7 @@ def test_a_part_that_was_sent_again_stays_if_its_first_copy_arrives_late(either:
     """As if the client had waited too long for a slow bucket, and repeated the request."""
     upload = Uploading(either)
     (found,) = either.context.own(Uploads).listed("demo")
-    first = UploadPart(1, 5 << 10, "first", either.context.clock())
+    first = UploadPart(1, 5 << 10, "first", either.context.clock(), -1)
     found.store(first, [body_of(1)])
     upload.send(1, body_of(1))
     found.record(first)
